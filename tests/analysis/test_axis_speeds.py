@@ -20,15 +20,15 @@ def measured(speed: Callable[[str, str, str, int], float | None], repetitions: i
     return pd.DataFrame(
         [
             {"attention": a, "norm": n, "positions": p, "repetition": r,
-             "log_speed": math.nan if (found := speed(a, n, p, r)) is None else math.log(found)}
+             "log_speed": math.nan if (value := speed(a, n, p, r)) is None else math.log(value)}
             for r in range(repetitions) for a, n, p in ALL
         ]
     )  # fmt: skip
 
 
-def of(found: list[AxisSpeed], value: str) -> AxisSpeed:
-    (one,) = [each for each in found if each.value == value]
-    return one
+def speed_of(speeds: list[AxisSpeed], value: str) -> AxisSpeed:
+    (speed,) = [speed for speed in speeds if speed.value == value]
+    return speed
 
 
 def test_what_a_block_and_a_repetition_share_falls_out() -> None:
@@ -40,8 +40,8 @@ def test_what_a_block_and_a_repetition_share_falls_out() -> None:
         slow = (3.0 if n == "post" else 1.0) * (1.4 if p == "none" else 1.0) * (0.5 if r == 2 else 1.0)
         return float(times[a] * slow * math.exp(chance.normal(0, 0.004)))
 
-    found = judge(axis_speeds(measured(speed), AXES, ["attention", "norm"]))
-    faster, same, slow = of(found, "batched"), of(found, "sdpa"), of(found, "post")
+    speeds = judge(axis_speeds(measured(speed), AXES, ["attention", "norm"]))
+    faster, same, slow = speed_of(speeds, "batched"), speed_of(speeds, "sdpa"), speed_of(speeds, "post")
     assert (faster.against, faster.blocks, faster.repetitions, faster.verdict) == ("per_head", 4, 5, "faster")
     assert faster.ratio == pytest.approx(1.25, rel=0.01) and faster.low < faster.ratio < faster.high < 1.3
     assert (same.verdict, slow.verdict, slow.ratio) == ("equivalent", "faster", pytest.approx(3.0, rel=0.01))
@@ -53,19 +53,18 @@ def test_an_effect_that_differs_from_block_to_block_is_no_more_certain_for_many_
     def speed(a: str, n: str, p: str, r: int) -> float:
         return (1.3 if n == "pre" else 1 / 1.28) if a == "batched" else 1.0
 
-    found = of(judge(axis_speeds(measured(speed, repetitions=30), AXES, ["attention"])), "batched")
-    assert found.verdict == "undecided" and found.low < 1 < found.high
-    assert (found.least, found.most) == (pytest.approx(1 / 1.28), pytest.approx(1.3))
+    batched = speed_of(judge(axis_speeds(measured(speed, repetitions=30), AXES, ["attention"])), "batched")
+    assert batched.verdict == "undecided" and batched.low < 1 < batched.high
+    assert (batched.least, batched.most) == (pytest.approx(1 / 1.28), pytest.approx(1.3))
 
 
 def test_blocks_without_their_partner_are_left_out_and_one_repetition_tells_nothing() -> None:
-    found = judge(
-        axis_speeds(measured(lambda a, n, p, r: None if (a, n) == ("sdpa", "post") else 1.0), AXES, ["attention"])
-    )
-    assert (of(found, "sdpa").blocks, of(found, "batched").blocks) == (2, 4)
-    (one,) = [e for e in judge(axis_speeds(measured(lambda *_: 2.0, 1), AXES, ["norm"])) if e.value == "post"]
-    assert one.ratio == pytest.approx(1.0) and math.isnan(one.low) and one.verdict == ""
-    absent = of(axis_speeds(measured(lambda a, *_: 1.0 if a != "sdpa" else None), AXES, ["attention"]), "sdpa")
+    partial = measured(lambda a, n, p, r: None if (a, n) == ("sdpa", "post") else 1.0)
+    speeds = judge(axis_speeds(partial, AXES, ["attention"]))
+    assert (speed_of(speeds, "sdpa").blocks, speed_of(speeds, "batched").blocks) == (2, 4)
+    post = speed_of(judge(axis_speeds(measured(lambda *_: 2.0, 1), AXES, ["norm"])), "post")
+    assert post.ratio == pytest.approx(1.0) and math.isnan(post.low) and post.verdict == ""
+    absent = speed_of(axis_speeds(measured(lambda a, *_: 1.0 if a != "sdpa" else None), AXES, ["attention"]), "sdpa")
     assert absent.blocks == 0 and math.isnan(absent.ratio)
 
 
@@ -77,7 +76,7 @@ def test_blocks_without_their_partner_are_left_out_and_one_repetition_tells_noth
     ],
 )  # fmt: skip
 def test_intervals_hold_the_truth(blocks: int, heavy: bool, cells: float, runs: float, noise: float) -> None:
-    """Of 2,000 studies of 5 processes at most 6 % miss the truth, whichever source is larger."""
+    """At most 6 % of 2,000 studies of 5 processes miss the truth, whichever source is larger."""
     chance = np.random.default_rng(blocks)
 
     def draw(*shape: int) -> np.ndarray:
@@ -85,9 +84,8 @@ def test_intervals_hold_the_truth(blocks: int, heavy: bool, cells: float, runs: 
 
     missed = 0
     for _ in range(2000):
-        logs = cells * draw(1, blocks) + runs * draw(5, 1) + noise * draw(5, blocks)
-        found = crossed(logs)
-        missed += bool(abs(float(found.mean)) > float(found.reach(0.95)))
+        difference = crossed(cells * draw(1, blocks) + runs * draw(5, 1) + noise * draw(5, blocks))
+        missed += bool(abs(float(difference.mean)) > float(difference.reach(0.95)))
     assert missed / 2000 <= 0.06
 
 
@@ -95,7 +93,7 @@ def test_intervals_hold_the_truth(blocks: int, heavy: bool, cells: float, runs: 
 def test_more_processes_until_the_interval_is_narrow_miss_the_truth_hardly_more_often(
     cells: float, runs: float, noise: float
 ) -> None:
-    """From 4 processes to 8, until the interval is ±3 %: at most 8 % of 2,000 studies, see docs/statistics-notes.md."""
+    """At most 8 % of 2,000 studies that go from 4 processes to 8, until ±3 % is reached: docs/statistics-notes.md."""
     chance, missed = np.random.default_rng(0), 0
     for _ in range(2000):
         logs = (
@@ -103,10 +101,10 @@ def test_more_processes_until_the_interval_is_narrow_miss_the_truth_hardly_more_
             + runs * chance.normal(size=(8, 1))
             + noise * chance.normal(size=(8, 12))
         )
-        found = crossed(logs[:4])
+        difference = crossed(logs[:4])
         for processes in range(5, 9):
-            found = found if float(found.reach(0.95)) <= 0.03 else crossed(logs[:processes])
-        missed += bool(abs(float(found.mean)) > float(found.reach(0.95)))
+            difference = difference if float(difference.reach(0.95)) <= 0.03 else crossed(logs[:processes])
+        missed += bool(abs(float(difference.mean)) > float(difference.reach(0.95)))
     assert missed / 2000 <= 0.08
 
 
@@ -119,5 +117,5 @@ def test_a_study_without_any_effect_names_one_in_at_most_one_of_twenty() -> None
         verdicts = [each.verdict for each in judge(axis_speeds(rows, AXES, AXES))]
         named += any(v in ("faster", "slower") for v in verdicts)
         apart = measured(lambda a, n, p, r: (1.06 if a == "sdpa" else 1) * math.exp(chance.normal(0, 0.03)))
-        wrong += of(judge(axis_speeds(apart, AXES, AXES)), "sdpa").verdict == "equivalent"
+        wrong += speed_of(judge(axis_speeds(apart, AXES, AXES)), "sdpa").verdict == "equivalent"
     assert named / 60 <= 0.05 and wrong / 60 <= 0.05

@@ -1,4 +1,4 @@
-"""What becomes of a claim: its sign by the verdict, its size by the interval and the suite's margin."""
+"""Outcomes of claims: the sign by the verdict, the size by the interval and the suite's margin."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ def fact(expected: str, size: float | None = None) -> Fact:
     return Fact.model_validate({**given, "expected": expected, "size": size})
 
 
-def found(mean: float, expected: str, size: float | None = None, margin: float | None = 1.0, seeds: int = 7) -> Outcome:
+def outcome_of(
+    mean: float, expected: str, size: float | None = None, margin: float | None = 1.0, seeds: int = 7
+) -> Outcome:
     deltas = [mean + noise for noise in AROUND[:seeds]]
     (judged,) = judge([Comparison("post", tuple(deltas), seeds)], margin=margin, noise_floor=None)
     return outcome(fact(expected, size), judged, margin)
 
 
 @pytest.mark.parametrize(
-    ("mean", "expected", "size", "said"),
+    ("mean", "expected", "size", "words"),
     [
         (-6.7, "lower", -6.9, "reproduced"),
         (-6.5, "lower", None, "reproduced"),
@@ -52,19 +54,19 @@ def found(mean: float, expected: str, size: float | None = None, margin: float |
         (0.9, "equal", None, "not reproduced, not equal"),
     ],
 )
-def test_an_outcome_tells_sign_and_size_apart(mean: float, expected: str, size: float | None, said: str) -> None:
-    assert found(mean, expected, size) == said
+def test_an_outcome_tells_sign_and_size_apart(mean: float, expected: str, size: float | None, words: str) -> None:
+    assert outcome_of(mean, expected, size) == words
 
 
 def test_without_a_margin_a_size_is_to_lie_in_the_interval() -> None:
-    assert found(-5.6, "lower", -6.9, margin=None) == "reproduced in sign, smaller than claimed"
-    assert found(-6.8, "lower", -6.9, margin=None) == "reproduced"
-    assert found(0.05, "equal", None, margin=None) == "undecided"
+    assert outcome_of(-5.6, "lower", -6.9, margin=None) == "reproduced in sign, smaller than claimed"
+    assert outcome_of(-6.8, "lower", -6.9, margin=None) == "reproduced"
+    assert outcome_of(0.05, "equal", None, margin=None) == "undecided"
 
 
 def test_what_so_few_seeds_cannot_show_is_undecided_however_large() -> None:
-    assert found(-6.9, "lower", -6.9, seeds=4) == "reproduced"
-    assert found(-6.9, "lower", -6.9, seeds=3) == "undecided"
+    assert outcome_of(-6.9, "lower", -6.9, seeds=4) == "reproduced"
+    assert outcome_of(-6.9, "lower", -6.9, seeds=3) == "undecided"
 
 
 def test_every_outcome_has_a_meaning() -> None:
@@ -76,54 +78,49 @@ def test_claims_of_a_study_are_judged_with_its_margin(tmp_path) -> None:
     plan = factorial(axes, seeds=range(7), time=False, accuracy=lambda cell, seed: 50 + AROUND[seed] - 3 * (
         cell.axes["norm"] == "post") * (1 + AROUND[seed] / 9))  # fmt: skip
     (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
-    stated = [fact("lower", -4.0)]
-    for margin, said in ((2.0, "reproduced, within the margin"), (None, "reproduced in sign, smaller than claimed")):
-        (tested,) = conclude(runs, axes, (), facts=stated, margin=margin, noise_floor=None).claims
-        assert tested.outcome == said
+    for margin, words in ((2.0, "reproduced, within the margin"), (None, "reproduced in sign, smaller than claimed")):
+        (claim,) = conclude(runs, axes, (), facts=[fact("lower", -4.0)], margin=margin, noise_floor=None).claims
+        assert claim.outcome == words
     (effect,) = conclude(runs, axes, axes, margin=None, noise_floor=None).effects
     assert not effect.under and effect.judged.comparison.cells == ("post", "pre")
 
 
 def test_all_tables_of_a_report_are_one_family_and_a_claim_that_is_an_effect_counts_once(tmp_path) -> None:
     axes: dict[str, Sequence[str]] = {"norm": ("pre", "post"), "positions": ("learned", "none", "sinusoidal")}
-    plan = factorial(axes, seeds=range(6), time=False)
-    (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
+    (runs,) = runs_of(trials_frame(build(tmp_path, factorial(axes, seeds=range(6), time=False))), axes)
     turned = Fact.model_validate({**fact("higher").model_dump(), "value": "pre", "against": "post"})
     part = Fact.model_validate({**fact("equal").model_dump(), "where": {"positions": "none"}})
-    first = runs_of(trials_frame(build(tmp_path / "2", plan)), axes)[0].function_of
-    cells = list(first)[:2]
-    found = conclude(runs, axes, axes, facts=[fact("lower"), turned, part], cells=cells, margin=None, noise_floor=None)
-    assert (len(found.claims), len(found.effects), len(found.interactions), len(found.variants)) == (3, 3, 2, 1)
+    facts, cells = [fact("lower"), turned, part], list(runs.function_of)[:2]
+    conclusions = conclude(runs, axes, axes, facts=facts, cells=cells, margin=None, noise_floor=None)
+    claims, effects = conclusions.claims, conclusions.effects
+    assert (len(claims), len(effects), len(conclusions.interactions), len(conclusions.variants)) == (3, 3, 2, 1)
     # Two of the claims are the effect of the norm; the variant is a hypothesis of its own.
-    assert {judged.family for judged in found.judged} == {1 + 1 + 2 + 2 + 1}
-    norm, again, turned_round = found.effects[0].judged, found.claims[0].judged, found.claims[1].judged
-    assert norm.p_holm == again.p_holm == turned_round.p_holm
-    assert norm.mean == again.mean == -turned_round.mean
+    assert {judged.family for judged in conclusions.judged} == {1 + 1 + 2 + 2 + 1}
+    norm, claim, turned_claim = effects[0].judged, claims[0].judged, claims[1].judged
+    assert norm.p_holm == claim.p_holm == turned_claim.p_holm
+    assert norm.mean == claim.mean == -turned_claim.mean
 
 
 def test_which_arms_are_paired_is_told_by_the_specification_alone(tmp_path) -> None:
-    """Arms of one start, and equivalent implementations; whatever came out."""
+    """Arms of one start and equivalent implementations are paired, whatever their results."""
     axes: dict[str, Sequence[str]] = {"attention": ("batched", "sdpa"), "norm": ("pre", "post")}
     frame = trials_frame(build(tmp_path, factorial(axes, seeds=range(6), time=False)))
     for starts, paired in ((None, False), ("a.safetensors", True)):
         (runs,) = runs_of(frame.assign(starting_weights=starts), axes)
-        found = conclude(runs, axes, axes, margin=None, noise_floor=None)
-        assert {e.axis: e.judged.paired for e in found.effects} == {"attention": True, "norm": paired}
+        conclusions = conclude(runs, axes, axes, margin=None, noise_floor=None)
+        assert {e.axis: e.judged.paired for e in conclusions.effects} == {"attention": True, "norm": paired}
     apart = ["a" if norm == "pre" else "b" for norm in frame["norm"]]
     (runs,) = runs_of(frame.assign(starting_weights=apart), axes)
-    found = conclude(runs, axes, ["norm"], margin=None, noise_floor=None)
-    assert not found.effects[0].judged.paired
+    assert not conclude(runs, axes, ["norm"], margin=None, noise_floor=None).effects[0].judged.paired
     assert conclude(runs, axes, ["norm"], margin=None, noise_floor=None, test="paired").effects[0].judged.paired
 
 
 def test_claims_and_variants_that_a_device_does_not_have_are_left_out(tmp_path) -> None:
-    """As where one device was given some of the cells alone, or the plan was edited."""
-    study = build(tmp_path, factorial({"norm": ("pre", "post")}, seeds=tuple(range(7)), time=False))
-    trials = trials_frame(study)
-    (runs,) = runs_of(trials[trials["kind"] == "train"], {"norm": ("pre", "post")})
-    given = {"claim": "a claim", "value": "post", "expected": "lower", "source": "someone"}
-    facts = [Fact.model_validate({**given, "against": against}) for against in ("pre", "elsewhere")]
+    """One device was given some of the cells alone, or the plan was edited."""
+    axes = {"norm": ("pre", "post")}
+    (runs,) = runs_of(trials_frame(build(tmp_path, factorial(axes, seeds=tuple(range(7)), time=False))), axes)
+    facts = [fact("lower").model_copy(update={"axis": None, "against": against}) for against in ("pre", "elsewhere")]
     cells = ["pre", "post", "elsewhere"]
-    concluded = conclude(runs, {}, (), facts=facts, cells=cells, margin=1.0, noise_floor=None)
-    assert [tested.fact.against for tested in concluded.claims] == ["pre"]
-    assert [judged.comparison.label for judged in concluded.variants] == ["post"]
+    conclusions = conclude(runs, {}, (), facts=facts, cells=cells, margin=1.0, noise_floor=None)
+    assert [claim.fact.against for claim in conclusions.claims] == ["pre"]
+    assert [judged.comparison.label for judged in conclusions.variants] == ["post"]

@@ -8,19 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.report.builders import CPU, GPU, build, factorial
+from tests.report.builders import CPU, GPU, SMALL, build, factorial
 from vitbench.analysis.contention import Contention, contention
 from vitbench.analysis.results import results_of
 
-AXES = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 
-
-def found(tmp_path: Path, **plan: Any) -> Contention:
-    """Of the four runs of a study that take 20 seconds each."""
-    study = build(tmp_path / "study", factorial(AXES, time=False, **plan))
-    return contention(
-        results_of(study), [trial_id for trial_id, state in study.states().items() if state[-1].state == "ok"]
-    )
+def contention_of(tmp_path: Path, **plan: Any) -> Contention:
+    """Contention of the four runs of a study, which take 20 seconds each."""
+    study = build(tmp_path / "study", factorial(SMALL, time=False, **plan))
+    finished = [trial_id for trial_id, attempts in study.states().items() if attempts[-1].state == "ok"]
+    return contention(results_of(study), finished)
 
 
 def on_machines(cell: Any, _: int) -> Any:
@@ -46,31 +43,31 @@ def on_accelerators(cell: Any, _: int) -> Any:
 def test_the_share_of_their_time_that_runs_were_side_by_side(
     tmp_path: Path, plan: dict[str, Any], share: float, at_once: int
 ) -> None:
-    told = found(tmp_path, **plan)
-    assert (told.runs, told.at_once) == (4, at_once)
-    assert told.share == pytest.approx(share, abs=1e-6)
-    assert told.alone == (share == 0)
+    result = contention_of(tmp_path, **plan)
+    assert (result.runs, result.at_once) == (4, at_once)
+    assert result.share == pytest.approx(share, abs=1e-6)
+    assert result.alone == (share == 0)
 
 
 def test_a_run_that_failed_was_beside_others_all_the_same(tmp_path: Path) -> None:
     def state(cell: Any, *_: Any) -> tuple[str, str]:
         return ("failed", "no") if cell.axes["norm"] == "post" else ("ok", "")
 
-    told = found(tmp_path, apart=10.0, state=state)
-    assert told.runs == 2 and told.share == pytest.approx((10 + 20) / 40)
+    result = contention_of(tmp_path, apart=10.0, state=state)
+    assert result.runs == 2 and result.share == pytest.approx((10 + 20) / 40)
 
 
 def test_the_load_is_the_one_that_is_furthest_beyond_the_cores(tmp_path: Path) -> None:
     large = CPU.model_copy(update={"cpu_cores": 64, "load_average": 40.0})
     small = CPU.model_copy(update={"load_average": 3.5})
-    told = found(tmp_path / "a", environment=lambda cell, _: large if cell.axes["norm"] == "pre" else small)
-    assert (told.load, told.cores, told.loaded) == (3.5, 2, True)
-    idle = found(tmp_path / "b", environment=lambda *_: large)
+    result = contention_of(tmp_path / "a", environment=lambda cell, _: large if cell.axes["norm"] == "pre" else small)
+    assert (result.load, result.cores, result.loaded) == (3.5, 2, True)
+    idle = contention_of(tmp_path / "b", environment=lambda *_: large)
     assert (idle.load, idle.cores, idle.loaded) == (40.0, 64, False)
 
 
 def test_without_records_nothing_is_known(tmp_path: Path) -> None:
-    told = found(tmp_path, state=lambda *_: ("pending", ""))
-    assert told.runs == 0 and told.alone and math.isnan(told.load)
+    result = contention_of(tmp_path, state=lambda *_: ("pending", ""))
+    assert result.runs == 0 and result.alone and math.isnan(result.load)
     unknown = CPU.model_copy(update={"load_average": None})
-    assert not found(tmp_path / "other", environment=lambda *_: unknown).loaded
+    assert not contention_of(tmp_path / "other", environment=lambda *_: unknown).loaded

@@ -19,26 +19,25 @@ CHANCE = np.random.default_rng(0)
 def test_welch_is_that_of_scipy(n: int, m: int) -> None:
     variant, baseline = CHANCE.normal(1, 3, (20, n)), CHANCE.normal(0, 1, (20, m))
     expected = stats.ttest_ind(variant, baseline, axis=1, equal_var=False)
-    found = unpaired(variant, baseline)
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.freedom == pytest.approx(expected.df)
+    difference = unpaired(variant, baseline)
+    assert difference.p == pytest.approx(expected.pvalue)
+    assert difference.freedom == pytest.approx(expected.df)
     interval = expected.confidence_interval(0.95)
-    assert found.mean - found.reach(0.95) == pytest.approx(interval.low)
-    assert found.mean + found.reach(0.95) == pytest.approx(interval.high)
+    assert difference.mean - difference.reach(0.95) == pytest.approx(interval.low)
+    assert difference.mean + difference.reach(0.95) == pytest.approx(interval.high)
 
 
 def test_paired_is_that_of_scipy() -> None:
     deltas = CHANCE.normal(0.5, 1, (20, 6))
-    found = paired(deltas)
-    assert found.p == pytest.approx(stats.ttest_1samp(deltas, 0, axis=1).pvalue)
+    assert paired(deltas).p == pytest.approx(stats.ttest_1samp(deltas, 0, axis=1).pvalue)
 
 
 @pytest.mark.parametrize("margin", [0.5, 1.0, 3.0])
 def test_equivalent_at_5_percent_exactly_where_the_interval_lies_within_the_margin(margin: float) -> None:
-    found = unpaired(CHANCE.normal(0, 1, (300, 8)), CHANCE.normal(0, 1, (300, 8)))
-    reach = found.reach(0.95)
-    inside = (found.mean - reach >= -margin) & (found.mean + reach <= margin)
-    assert list(found.p_equivalent(margin) <= 0.05) == list(inside)
+    difference = unpaired(CHANCE.normal(0, 1, (300, 8)), CHANCE.normal(0, 1, (300, 8)))
+    reach = difference.reach(0.95)
+    inside = (difference.mean - reach >= -margin) & (difference.mean + reach <= margin)
+    assert list(difference.p_equivalent(margin) <= 0.05) == list(inside)
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (5, 4), (3, 6)])
@@ -46,11 +45,9 @@ def test_permutation_p_is_the_share_of_splits_with_as_large_a_statistic(n: int, 
     variant, baseline = CHANCE.normal(1, 2, n), CHANCE.normal(0, 1, m)
     pooled = np.concatenate([variant, baseline])
     observed = abs(stats.ttest_ind(variant, baseline, equal_var=False).statistic)
-    found = []
-    for chosen in combinations(range(n + m), n):
-        mine = np.isin(np.arange(n + m), chosen)
-        found.append(abs(stats.ttest_ind(pooled[mine], pooled[~mine], equal_var=False).statistic))
-    expected = np.mean(np.array(found) >= observed * (1 - 1e-9))
+    splits = [np.isin(np.arange(n + m), chosen) for chosen in combinations(range(n + m), n)]
+    statistics = [abs(stats.ttest_ind(pooled[split], pooled[~split], equal_var=False).statistic) for split in splits]
+    expected = np.mean(np.array(statistics) >= observed * (1 - 1e-9))
     assert permutation_p(variant[None], baseline[None]) == pytest.approx([expected])
 
 
@@ -86,8 +83,8 @@ def test_the_rule_is_the_larger_p_and_welchs_counts_more_where_spreads_differ() 
 
 
 def test_neither_the_order_of_runs_nor_which_arm_is_the_baseline_matters() -> None:
-    one, other = CHANCE.normal(1, 1, (5, 6)), CHANCE.normal(0, 2, (5, 6))
-    p = rule(one, other)[0]
-    assert rule(other, one)[0] == pytest.approx(p)
-    assert rule(one[:, ::-1], other[:, [3, 1, 2, 0, 5, 4]])[0] == pytest.approx(p)
-    assert rule(7 * one - 3, 7 * other - 3)[0] == pytest.approx(p)
+    variant, baseline = CHANCE.normal(1, 1, (5, 6)), CHANCE.normal(0, 2, (5, 6))
+    p = rule(variant, baseline)[0]
+    assert rule(baseline, variant)[0] == pytest.approx(p)
+    assert rule(variant[:, ::-1], baseline[:, [3, 1, 2, 0, 5, 4]])[0] == pytest.approx(p)
+    assert rule(7 * variant - 3, 7 * baseline - 3)[0] == pytest.approx(p)

@@ -21,6 +21,8 @@ from vitbench.analysis.verdicts import Comparison, judge
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
 SMALL = {"norm": ("pre", "post"), "positions": ("learned", "sinusoidal", "none")}
 SEEDS = (0, 1, 2)
+POST = "norm: post \N{MINUS SIGN} pre"
+NONE, SINUSOIDAL = (f"positions: {value} \N{MINUS SIGN} learned" for value in ("none", "sinusoidal"))
 
 State = Callable[[CellPlan, str, int], tuple[str, str]]
 
@@ -40,19 +42,15 @@ def small(**changes: object) -> Plan:
 
 def failing(*failed: tuple[str, str, int], state: str = "diverged") -> State:
     """The state of (norm, positions, seed)."""
-
-    def found(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
-        return (state, "why") if (*cell.axes.values(), seed) in failed else ("ok", "")
-
-    return found
+    return lambda cell, kind, seed: (state, "why") if (*cell.axes.values(), seed) in failed else ("ok", "")
 
 
-def by_label(found: list[Comparison]) -> dict[str, Comparison]:
-    return {c.label: c for c in found}
+def by_label(comparisons: list[Comparison]) -> dict[str, Comparison]:
+    return {c.label: c for c in comparisons}
 
 
 def main_effects(runs: Runs, axes: Mapping[str, Sequence[str]], among: Iterable[str] | None = None) -> list[Comparison]:
-    """Of each value of some axes, all where None, against the axis' reference."""
+    """Effect of each value of some axes, all where None, against the axis' reference."""
     chosen = [(axis, reference_of(runs, axes, axis)) for axis in (axes if among is None else among)]
     return [
         effect(runs, axes, axis, value, against) for axis, against in chosen for value in axes[axis] if value != against
@@ -70,7 +68,7 @@ def whole(tmp_path: Path) -> tuple[Runs, dict[tuple[str, ...], float]]:
     """The components suite without Triton, and its accuracies by values of all axes and seed."""
     frame = frame_of(tmp_path, factorial(COMPONENTS, seeds=SEEDS, state=no_triton, time=False))
     (runs,) = runs_of(frame, AXES)
-    ok = frame[frame["state"] == "ok"].to_dict("records")
+    ok = frame.query("state == 'ok'").to_dict("records")
     return runs, {(*(row[axis] for axis in AXES), row["seed"]): row[ACCURACY] for row in ok}
 
 
@@ -78,8 +76,8 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_se
     whole: tuple[Runs, dict[tuple[str, ...], float]],
 ) -> None:
     runs, known = whole
-    found = by_label(main_effects(runs, AXES))
-    assert list(found) == [f"{a}: {v} \N{MINUS SIGN} {values[0]}" for a, values in AXES.items() for v in values[1:]]
+    effects = by_label(main_effects(runs, AXES))
+    assert list(effects) == [f"{a}: {v} \N{MINUS SIGN} {values[0]}" for a, values in AXES.items() for v in values[1:]]
     for (place, axis), seed in itertools.product(enumerate(AXES), SEEDS):
         for value in AXES[axis][1:]:
             if value == "triton":
@@ -89,39 +87,34 @@ def test_rule_10_a_main_effect_is_over_every_matched_pair_averaged_within_its_se
                 for key, result in known.items()
                 if key[place] == value and key[-1] == seed
             ]
-            comparison = found[f"{axis}: {value} \N{MINUS SIGN} {AXES[axis][0]}"]
+            comparison = effects[f"{axis}: {value} \N{MINUS SIGN} {AXES[axis][0]}"]
             i = comparison.seeds.index(seed)
             assert comparison.deltas[i] == pytest.approx(fmean(v - b for v, b in pairs))
             assert comparison.variant[i] == pytest.approx(fmean(v for v, _ in pairs))
             assert comparison.baseline[i] == pytest.approx(fmean(b for _, b in pairs))
             assert comparison.blocks == len(pairs)
-    assert all(c.planned == 3 and c.failed == 0 for c in found.values() if "triton" not in c.label)
-    assert {c.label: c.distinct for c in found.values() if c.label.startswith(("norm", "positions: none"))} == {
-        "norm: post \N{MINUS SIGN} pre": 3,
-        "positions: none \N{MINUS SIGN} learned": 2,
-    }
+    assert all(c.planned == 3 and c.failed == 0 for c in effects.values() if "triton" not in c.label)
+    assert (effects[POST].distinct, effects[NONE].distinct) == (3, 2)
 
 
 def test_what_does_not_run_on_the_device_is_invalid_and_leaves_the_other_axes_alone(
     whole: tuple[Runs, dict[tuple[str, ...], float]],
 ) -> None:
-    found = by_label(main_effects(whole[0], AXES))
-    triton = found["attention: triton \N{MINUS SIGN} per_head"]
+    effects = by_label(main_effects(whole[0], AXES))
+    triton = effects["attention: triton \N{MINUS SIGN} per_head"]
     assert (triton.deltas, triton.failed, triton.planned, triton.unmatched) == ((), 3, 3, 36)
     assert judge([triton], margin=None, noise_floor=None)[0].verdict == "invalid"
-    assert found["norm: post \N{MINUS SIGN} pre"].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
-    assert found["norm: post \N{MINUS SIGN} pre"].failed == 0
+    assert effects[POST].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
+    assert effects[POST].failed == 0
 
 
 def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadruple(
     whole: tuple[Runs, dict[tuple[str, ...], float]],
 ) -> None:
     runs, known = whole
-    found = by_label(interactions(runs, AXES, "norm", "positions"))
-    assert list(found) == [
-        f"norm: post \N{MINUS SIGN} pre by positions: {v} \N{MINUS SIGN} learned" for v in ("sinusoidal", "none")
-    ]
-    comparison = found["norm: post \N{MINUS SIGN} pre by positions: none \N{MINUS SIGN} learned"]
+    comparisons = by_label(interactions(runs, AXES, "norm", "positions"))
+    assert list(comparisons) == [f"{POST} by {SINUSOIDAL}", f"{POST} by {NONE}"]
+    comparison = comparisons[f"{POST} by {NONE}"]
     for seed, delta in zip(comparison.seeds, comparison.deltas, strict=True):
         quadruples = [
             known[p, a, "post", "none", seed]
@@ -134,9 +127,8 @@ def test_an_interaction_is_a_difference_of_differences_over_every_matched_quadru
     assert (comparison.blocks, comparison.distinct) == (6, 1)
     arms = np.array(comparison.variant) - np.array(comparison.baseline)
     assert arms == pytest.approx(comparison.deltas), "of the two diagonals, each with a value for every seed"
-    assert (
-        comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned")) and not comparison.equivalent
-    )
+    assert comparison.factors == (("norm", "post", "pre"), ("positions", "none", "learned"))
+    assert not comparison.equivalent
     # All pairs of axes, and of each all pairs of values that are no reference.
     assert len(crossed(runs, AXES)) == 1 * 3 + 1 * 1 + 1 * 2 + 3 * 1 + 3 * 2 + 1 * 2
 
@@ -184,8 +176,8 @@ THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions"
 def test_an_effect_within_a_part_of_the_grid(whole: tuple[Runs, dict[tuple[str, ...], float]]) -> None:
     runs, known = whole
     part = AXES | {"norm": ("post",), "attention": ("sdpa",)}
-    found = effect(runs, part, "positions", "none", "sinusoidal")
-    for seed, delta in zip(found.seeds, found.deltas, strict=True):
+    comparison = effect(runs, part, "positions", "none", "sinusoidal")
+    for seed, delta in zip(comparison.seeds, comparison.deltas, strict=True):
         pairs = [known[p, "sdpa", "post", "none", seed] - known[p, "sdpa", "post", "sinusoidal", seed]
                  for p in AXES["patching"]]  # fmt: skip
         assert delta == pytest.approx(fmean(pairs))
@@ -194,7 +186,7 @@ def test_an_effect_within_a_part_of_the_grid(whole: tuple[Runs, dict[tuple[str, 
 
 
 def test_equivalent_implementations_differ_by_exactly_nothing() -> None:
-    """Also where sums of floats would leave something: a rest of one sign in all seeds would be a sure difference."""
+    """Sums of floats could leave a rest, and a rest of one sign in all seeds would be a sure difference."""
     results = {
         (a, n, p, s): 50 + 0.1 * s + 0.7 * (n == "post") - 0.3 * (p == "none") * (s + 1) / 7
         for a, n, p in itertools.product(*THREE.values())
@@ -225,7 +217,7 @@ def test_equal_results_have_equal_means_in_whatever_order_of_blocks() -> None:
 
 @pytest.mark.parametrize("draw", [0, 1, 2, 5, 10, 13, 16, 17])
 def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> None:
-    """Whatever failed, is missing, does not run on the device, or is equivalent to something else."""
+    """Some runs failed, are missing, do not run on the device, or are equivalent to others."""
     chance = np.random.default_rng(draw)
     ladder = ("per_head", "batched", "sdpa", "triton")
     axes = {**THREE, "attention": ladder}
@@ -235,14 +227,14 @@ def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> N
     failed = (chance.random(runs.results.shape) < (0.0, 0.03, 0.3)[draw % 3]) & ~unsupported[:, None]
     missing = chance.random(failed.shape) < (0.0, 0.2)[draw // 10]
     results = np.where(failed | missing | unsupported[:, None], np.nan, runs.results)
-    found = effect(replace(runs, results=results, failed=failed, unsupported=unsupported), axes, "norm", "post", "pre")
+    norm = effect(replace(runs, results=results, failed=failed, unsupported=unsupported), axes, "norm", "post", "pre")
 
     cell = {" ".join(key): i for i, key in enumerate(keys)}
     planned = [(cell[f"{a} post {p}"], cell[f"{a} pre {p}"]) for a in ladder for p in THREE["positions"]]
     possible = [b for b in planned if not unsupported[list(b)].any()]
     blocks = [b for b in possible if min(failed[list(b)].sum(axis=1)) <= 1] or possible
     seeds = [s for s in range(6) if not any(failed[c, s] for b in blocks for c in b)]
-    assert found.failed == 6 - len(seeds)
+    assert norm.failed == 6 - len(seeds)
     means: dict[int, list[float]] = {}
     matched = 0
     for seed in seeds:
@@ -255,48 +247,45 @@ def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> N
             means[seed] = [
                 fmean(fmean(results[b[i], seed] for b in group) for group in groups.values()) for i in (0, 1)
             ]
-    assert found.seeds == tuple(means)
-    assert (found.variant, found.baseline) == (tuple(m[0] for m in means.values()), tuple(m[1] for m in means.values()))
-    assert found.deltas == tuple(a - b for a, b in means.values())
-    assert found.unmatched == len(planned) * 6 - matched
+    assert norm.seeds == tuple(means)
+    assert (norm.variant, norm.baseline) == (tuple(m[0] for m in means.values()), tuple(m[1] for m in means.values()))
+    assert norm.deltas == tuple(a - b for a, b in means.values())
+    assert norm.unmatched == len(planned) * 6 - matched
 
 
 def test_rule_9_one_failed_seed_is_left_out_whole_and_two_are_invalid(tmp_path: Path) -> None:
-    one = runs_in(tmp_path / "1", small(state=failing(("post", "none", 1))), SMALL)
-    for comparison in main_effects(one, SMALL):
-        hit = comparison.label != "positions: sinusoidal \N{MINUS SIGN} learned"
+    runs = runs_in(tmp_path / "1", small(state=failing(("post", "none", 1))), SMALL)
+    for comparison in main_effects(runs, SMALL):
+        hit = comparison.label != SINUSOIDAL
         assert comparison.failed == int(hit)
         assert comparison.seeds == ((0, 2) if hit else (0, 1, 2)), "also its seed's blocks that did not fail"
-    two = runs_in(tmp_path / "2", small(state=failing(("post", "none", 1), ("pre", "none", 2), state="oom")), SMALL)
-    found = by_label(main_effects(two, SMALL))
-    assert found["positions: none \N{MINUS SIGN} learned"].failed == 2
-    assert found["norm: post \N{MINUS SIGN} pre"].failed == 2
-    assert found["positions: sinusoidal \N{MINUS SIGN} learned"].failed == 0
+    runs = runs_in(tmp_path / "2", small(state=failing(("post", "none", 1), ("pre", "none", 2), state="oom")), SMALL)
+    effects = by_label(main_effects(runs, SMALL))
+    assert (effects[NONE].failed, effects[POST].failed, effects[SINUSOIDAL].failed) == (2, 2, 0)
 
 
 def test_a_block_in_which_all_cells_fail_says_nothing_of_the_axis(tmp_path: Path) -> None:
-    """Without positions neither norm trains; of the norm the other blocks tell, of positions none does."""
+    """Neither norm trains without positions: the other blocks tell of the norm, and none tells of positions."""
     failed = [(norm, "none", seed) for norm in SMALL["norm"] for seed in SEEDS]
-    found = by_label(main_effects(runs_in(tmp_path / "both", small(state=failing(*failed)), SMALL), SMALL))
-    norm = found["norm: post \N{MINUS SIGN} pre"]
+    runs = runs_in(tmp_path / "both", small(state=failing(*failed)), SMALL)
+    effects = by_label(main_effects(runs, SMALL))
+    norm = effects[POST]
     assert (norm.failed, norm.blocks, norm.unmatched, len(norm.deltas)) == (0, 2, 3, 3)
-    assert found["positions: none \N{MINUS SIGN} learned"].failed == 3
-    # Where post-norm alone fails, that is an effect of the norm, which no mean over survivors shows.
-    failed = [("post", "none", seed) for seed in SEEDS]
-    found = by_label(main_effects(runs_in(tmp_path / "one", small(state=failing(*failed)), SMALL), SMALL))
-    assert found["norm: post \N{MINUS SIGN} pre"].failed == 3
-    # And where it is all that there is, nothing can be said.
-    failed = [(norm, "none", seed) for norm in SMALL["norm"] for seed in SEEDS]
-    runs = runs_in(tmp_path / "all", small(state=failing(*failed)), SMALL)
+    assert effects[NONE].failed == 3
+    # Where that block is all that there is, nothing can be said.
     variant, baseline = (cell for cell, at in runs.levels.items() if at["positions"] == "none")
     assert one_at_a_time(runs, [baseline, variant])[0].failed == 3
+    # Where post-norm alone fails, that is an effect of the norm, which no mean over survivors shows.
+    failed = [("post", "none", seed) for seed in SEEDS]
+    runs = runs_in(tmp_path / "one", small(state=failing(*failed)), SMALL)
+    assert by_label(main_effects(runs, SMALL))[POST].failed == 3
 
 
 @pytest.mark.parametrize("state", ["pending", "interrupted"])
 def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> None:
     runs = runs_in(tmp_path, small(state=failing(("post", "none", 1), ("post", "none", 2), state=state)), SMALL)
     norm = main_effects(runs, SMALL)[0]
-    assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == ("norm: post \N{MINUS SIGN} pre", 0, SEEDS, 2)
+    assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == (POST, 0, SEEDS, 2)
     known = {(at["norm"], at["positions"]): runs.results[runs.number[cell]] for cell, at in runs.levels.items()}
     assert np.isnan(known["post", "none"]).tolist() == [False, True, True]
     matched = [known["post", p][1] - known["pre", p][1] for p in ("learned", "sinusoidal")]
@@ -305,16 +294,12 @@ def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> Non
 
 def test_rule_22_origins_and_devices_never_meet(tmp_path: Path) -> None:
     """Seeds 0 and 1 were trained on one machine, seed 2 on another; and of seed 1 one cell was, too."""
-
-    def where(cell: CellPlan, seed: int) -> object:
-        return GPU if seed == 2 or (seed == 1 and cell.axes["norm"] == "post") else CPU
-
-    frame = frame_of(tmp_path / "a", small(environment=where))
-    other = frame_of(tmp_path / "b", small(device="cuda"))
-    found = runs_of(pd.concat([frame, other]), SMALL)
-    assert [r.device for r in found] == ["cpu", "cpu", "cuda"]
-    assert len({r.origin for r in found[:2]}) == 2
-    norms = [main_effects(r, SMALL, ["norm"])[0] for r in found]
+    frame = frame_of(tmp_path / "a", small(environment=lambda cell, seed: (
+        GPU if seed == 2 or (seed == 1 and cell.axes["norm"] == "post") else CPU)))  # fmt: skip
+    groups = runs_of(pd.concat([frame, frame_of(tmp_path / "b", small(device="cuda"))]), SMALL)
+    assert [r.device for r in groups] == ["cpu", "cpu", "cuda"]
+    assert len({r.origin for r in groups[:2]}) == 2
+    norms = [main_effects(r, SMALL, ["norm"])[0] for r in groups]
     assert [c.seeds for c in norms] == [(0,), (2,), SEEDS]
     assert all(c.planned == 3 and c.failed == 0 for c in norms)
     known = {(r["cell"], r["seed"]): r[ACCURACY] for r in frame.to_dict("records")}
@@ -323,11 +308,8 @@ def test_rule_22_origins_and_devices_never_meet(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed_counts_wherever_it_did(tmp_path: Path) -> None:
-    def where(cell: CellPlan, seed: int) -> object:
-        return GPU if seed == 2 else CPU
-
-    runs = runs_of(frame_of(tmp_path, small(environment=where, state=failing(("post", "none", 2)))), SMALL)
-    assert [main_effects(r, SMALL, ["norm"])[0].failed for r in runs] == [1, 1]
+    plan = small(environment=lambda cell, seed: GPU if seed == 2 else CPU, state=failing(("post", "none", 2)))
+    assert [main_effects(r, SMALL, ["norm"])[0].failed for r in runs_of(frame_of(tmp_path, plan), SMALL)] == [1, 1]
 
 
 def test_the_reference_is_the_first_value_with_a_result(tmp_path: Path) -> None:
@@ -344,8 +326,6 @@ def test_only_cells_of_the_grid_enter_it_and_what_is_not_planned_is_no_compariso
     cells.append(CellPlan("aside", {"norm": "post", "positions": "none", "train.learning_rate": 0.01}))
     runs = runs_in(tmp_path, Plan(cells=cells, axes=dict(SMALL), seeds=SEEDS, time=False), SMALL)
     assert len(runs.levels) == 5 and len(runs.function_of) == 6
-    found = by_label(main_effects(runs, SMALL))
-    assert found["norm: post \N{MINUS SIGN} pre"].blocks == 2 and found["norm: post \N{MINUS SIGN} pre"].unmatched == 0
-    assert list(by_label(crossed(runs, SMALL))) == [
-        "norm: post \N{MINUS SIGN} pre by positions: sinusoidal \N{MINUS SIGN} learned"
-    ]
+    effects = by_label(main_effects(runs, SMALL))
+    assert effects[POST].blocks == 2 and effects[POST].unmatched == 0
+    assert list(by_label(crossed(runs, SMALL))) == [f"{POST} by {SINUSOIDAL}"]

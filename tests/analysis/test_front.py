@@ -19,9 +19,9 @@ SPREAD = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0,
 def test_the_front_is_what_no_cell_surpasses(cells: dict[str, tuple[int, int]], cheap: bool) -> None:
     cost, gain = ({name: float(pair[i]) for name, pair in cells.items()} for i in (0, 1))
 
-    def no_worse(one: str, other: str) -> bool:
-        affordable = cost[one] <= cost[other] if cheap else cost[one] >= cost[other]
-        return affordable and gain[one] >= gain[other]
+    def no_worse(first: str, second: str) -> bool:
+        affordable = cost[first] <= cost[second] if cheap else cost[first] >= cost[second]
+        return affordable and gain[first] >= gain[second]
 
     best = unsurpassed(cost, gain, cheap=cheap)
     for name in cells:
@@ -37,15 +37,15 @@ def test_yes_and_no_hold_wherever_costs_lie_within_their_intervals_and_perhaps_d
 ) -> None:
     low, high = np.array([c[0] for c in cells], float), np.array([c[0] + c[1] for c in cells], float)
     gain = np.array([c[2] for c in cells], float)
-    seen: list[set[bool]] = [set() for _ in cells]
+    answers: list[set[bool]] = [set() for _ in cells]
     for ends in itertools.product((0, 1), repeat=len(cells)):
         cost = np.where(ends, high, low)
-        for one in range(len(cells)):
-            no_worse = (cost <= cost[one]) & (gain >= gain[one])
-            better = (cost < cost[one]) | (gain > gain[one])
-            seen[one].add(not (no_worse & better).any())
-    told = {frozenset({True}): YES, frozenset({False}): NO, frozenset({True, False}): PERHAPS}
-    assert standings(CostSamples(low, high), gain) == [told[frozenset(each)] for each in seen]
+        for cell in range(len(cells)):
+            no_worse = (cost <= cost[cell]) & (gain >= gain[cell])
+            better = (cost < cost[cell]) | (gain > gain[cell])
+            answers[cell].add(not (no_worse & better).any())
+    words = {frozenset({True}): YES, frozenset({False}): NO, frozenset({True, False}): PERHAPS}
+    assert standings(CostSamples(low, high), gain) == [words[frozenset(each)] for each in answers]
 
 
 def test_of_two_cells_the_cheaper_is_told_by_every_seed_that_both_have() -> None:

@@ -26,10 +26,10 @@ def test_the_interval_holds_the_true_difference_over_other_seeds_and_images(lean
     chance = np.random.default_rng(1)
     held, held_by_seeds = 0, 0
     for _ in range(600):
-        found = two_sources(*pair(chance, lean, spread))
-        assert found is not None
-        held += found.low <= 0.0 <= found.high
-        held_by_seeds += abs(found.delta) <= 2.3 * found.seeds
+        difference = two_sources(*pair(chance, lean, spread))
+        assert difference is not None
+        held += difference.low <= 0.0 <= difference.high
+        held_by_seeds += abs(difference.delta) <= 2.3 * difference.seeds
     assert 0.925 <= held / 600 <= 0.99
     if lean and not spread:
         assert held_by_seeds / 600 < 0.8
@@ -39,8 +39,8 @@ def test_the_share_of_the_images_is_theirs() -> None:
     chance = np.random.default_rng(2)
     shares = {}
     for name, lean, spread in (("seeds", 0.0, 0.5), ("images", 1.0, 0.0)):
-        found = [two_sources(*pair(chance, lean, spread)) for _ in range(50)]
-        shares[name] = float(np.mean([each.share_of_images for each in found if each]))
+        differences = [two_sources(*pair(chance, lean, spread)) for _ in range(50)]
+        shares[name] = float(np.mean([each.share_of_images for each in differences if each]))
     assert shares["seeds"] < 0.1 and shares["images"] > 0.8
     a = np.ones((3, 10), dtype=bool)
     same = two_sources(a, a)
@@ -49,12 +49,12 @@ def test_the_share_of_the_images_is_theirs() -> None:
 
 
 def test_mcnemar_counts_what_one_alone_tells_right() -> None:
-    """By the textbook: of 12 discordant images 10 gained, p = 2 P(X ≤ 2) = 158 / 4096."""
+    """A textbook's case: of 12 discordant images 10 gained, p = 2 P(X ≤ 2) = 158 / 4096."""
     cell, baseline = (np.zeros((1, 30), dtype=bool) for _ in range(2))
     cell[0, :10], baseline[0, 10:12], cell[0, 20:], baseline[0, 20:] = True, True, True, True
-    found = mcnemar(cell, baseline)
-    assert (found.gained, found.lost) == (10, 2)
-    assert found.p == pytest.approx(158 / 4096)
+    changes = mcnemar(cell, baseline)
+    assert (changes.gained, changes.lost) == (10, 2)
+    assert changes.p == pytest.approx(158 / 4096)
     assert mcnemar(cell, cell).p == 1.0
     tied = np.array([[True, True], [False, True]])
     assert mcnemar(tied, np.zeros((2, 2), dtype=bool)).gained == 1, "an image on which the seeds tie is left out"
@@ -62,6 +62,6 @@ def test_mcnemar_counts_what_one_alone_tells_right() -> None:
 
 def test_the_images_on_which_cells_differ_most_come_first() -> None:
     a, b = np.array([[1, 1, 0, 1], [1, 1, 0, 0]], dtype=bool), np.array([[1, 0, 0, 1]], dtype=bool)
-    found = differing({"a": a, "b": b})
-    assert found["image"].tolist() == [1, 3]
-    assert found["a"].tolist() == [1.0, 0.5] and found["b"].tolist() == [0.0, 1.0]
+    images = differing({"a": a, "b": b})
+    assert images["image"].tolist() == [1, 3]
+    assert images["a"].tolist() == [1.0, 0.5] and images["b"].tolist() == [0.0, 1.0]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.special import erfcinv
 
 from tests.analysis.test_simulation import Noise, exponential, heavy, normal, uneven
 from vitbench.analysis.conclusions import Conclusions, conclude
@@ -31,28 +32,21 @@ def test_one_look_is_no_look() -> None:
 
 @pytest.mark.parametrize(("at", "alpha"), [((4, 6, 8), 0.05), ((4, 8, 12, 16), 0.005), ((4, 5, 6, 30), 0.05)])
 def test_a_look_has_spent_its_share_and_no_more(at: tuple[int, ...], alpha: float) -> None:
-    """By a million random walks."""
+    """A million random walks are the measure."""
     chance = np.random.default_rng(0)
     steps = np.diff([0, *at])
     walk = np.cumsum(chance.standard_normal((1_000_000, len(at))) * np.sqrt(steps), axis=1) / np.sqrt(at)
-    found = levels(at, alpha, (True,) * len(at))
-    bounds = [math.sqrt(2) * float(_inverse_erfc(level)) for level in found]
+    bounds = math.sqrt(2) * erfcinv(levels(at, alpha, (True,) * len(at)))
     crossed = np.logical_or.accumulate(np.abs(walk) > bounds, axis=1).mean(axis=0)
     spent = [alpha * (n / at[-1]) ** 2 for n in at]
     assert list(crossed) == pytest.approx(spent, abs=4 * math.sqrt(alpha / 1_000_000))
 
 
-def _inverse_erfc(value: float) -> float:
-    from scipy.special import erfcinv
-
-    return float(erfcinv(value))
-
-
 def test_a_level_grows_with_its_share_so_that_rejected_hypotheses_help_the_others() -> None:
     for at in (AT, (4, 6, 8, 12, 16, 24)):
         shares = [levels(at, 0.05 / m, (True,) * len(at)) for m in range(40, 0, -1)]
-        assert all(one < other for fewer, more in itertools.pairwise(shares)
-                   for one, other in zip(fewer, more, strict=True))  # fmt: skip
+        assert all(smaller < larger for fewer, more in itertools.pairwise(shares)
+                   for smaller, larger in zip(fewer, more, strict=True))  # fmt: skip
 
 
 def test_a_look_that_can_decide_nothing_spends_nothing() -> None:
@@ -111,15 +105,15 @@ def simulated(variants: Floats, baselines: Floats, at: tuple[int, ...], margin: 
 def _stepped(
     p: Floats, still: Bools, before: Bools, at: tuple[int, ...], can: tuple[bool, ...], *, number: int
 ) -> Bools:
-    """What Holm's procedure rejects at a look of what is still open."""
+    """Hypotheses that Holm's procedure rejects at a look, among those that are still open."""
     m = p.shape[1]
     by_left = np.array([1.0, *(levels(at, 0.05 / left, can)[number] for left in range(1, m + 1))])
     order = np.argsort(np.where(still, p, 2.0), axis=1)
     steps = m - before.sum(axis=1)[:, None] - np.arange(m)
     passed = np.take_along_axis(np.where(still, p, 2.0), order, axis=1) <= by_left[np.maximum(steps, 0)]
-    found = np.zeros(p.shape, dtype=bool)
-    np.put_along_axis(found, order, np.logical_and.accumulate(passed, axis=1), axis=1)
-    return found
+    rejected = np.zeros(p.shape, dtype=bool)
+    np.put_along_axis(rejected, order, np.logical_and.accumulate(passed, axis=1), axis=1)
+    return rejected
 
 
 STUDIES = 2000
@@ -133,15 +127,15 @@ NULL = [0.0] * 10
 def test_with_looks_too_at_most_5_percent_of_reports_name_a_difference_where_none_is(
     noise: Noise, margin: float | None
 ) -> None:
-    """Of ten comparisons; found are .00 to .03."""
-    found = simulated(*samples(STUDIES, NULL, AT, noise), AT, margin)
-    assert found.different.any(axis=1).mean() <= 0.055
-    assert found.runs < 99
+    """Ten comparisons in each report; found are .00 to .03."""
+    studies = simulated(*samples(STUDIES, NULL, AT, noise), AT, margin)
+    assert studies.different.any(axis=1).mean() <= 0.055
+    assert studies.runs < 99
 
 
 def test_what_differs_by_the_margin_is_called_equivalent_in_at_most_5_percent_of_reports() -> None:
-    found = simulated(*samples(STUDIES, [1.5] * 10, AT), AT, 1.5)
-    assert found.equivalent.any(axis=1).mean() <= 0.055
+    studies = simulated(*samples(STUDIES, [1.5] * 10, AT), AT, 1.5)
+    assert studies.equivalent.any(axis=1).mean() <= 0.055
 
 
 @pytest.mark.slow
@@ -154,13 +148,13 @@ def test_what_differs_by_the_margin_is_called_equivalent_in_at_most_5_percent_of
     ],
 )
 def test_what_looks_save(effects: list[float], margin: float | None, runs: float, power: float, equal: float) -> None:
-    """In place of nine seeds of eleven cells, 99 runs, of the rule before; `docs/statistics-notes.md` has all."""
-    found = simulated(*samples(STUDIES, effects, AT), AT, margin)
+    """The rule before took nine seeds of eleven cells, 99 runs; `docs/statistics-notes.md` has all figures."""
+    studies = simulated(*samples(STUDIES, effects, AT), AT, margin)
     null = np.array(effects) == 0
-    assert found.runs <= runs
-    assert found.equivalent[:, null].mean() >= equal
+    assert studies.runs <= runs
+    assert studies.equivalent[:, null].mean() >= equal
     if not math.isnan(power):
-        assert found.different[:, ~null].mean() >= power
+        assert studies.different[:, ~null].mean() >= power
 
 
 SEEDS = tuple(range(8))
@@ -190,16 +184,16 @@ def test_the_replay_of_a_study_is_the_procedure_that_is_simulated() -> None:
     variants, baselines = samples(60, effects, AT)
     expected = simulated(variants, baselines, AT, margin)
     for i, (arms, (base, *_)) in enumerate(zip(variants, baselines, strict=True)):
-        found = study(arms, base, margin * math.sqrt(2))
-        words = [judged.verdict for judged in found.variants]
+        conclusions = study(arms, base, margin * math.sqrt(2))
+        words = [judged.verdict for judged in conclusions.variants]
         assert [word == "equivalent" for word in words] == expected.equivalent[i].tolist()
-        assert [judged.certain for judged in found.variants] == expected.different[i].tolist()
-        assert [judged.look for judged in found.variants] == expected.stopped[i].tolist()
-        assert [found.seeds[f"v{k}"] for k in range(5)] == expected.stopped[i].tolist()
-        assert found.seeds["base"] == expected.stopped[i].max(), (
+        assert [judged.certain for judged in conclusions.variants] == expected.different[i].tolist()
+        assert [judged.look for judged in conclusions.variants] == expected.stopped[i].tolist()
+        assert [conclusions.seeds[f"v{k}"] for k in range(5)] == expected.stopped[i].tolist()
+        assert conclusions.seeds["base"] == expected.stopped[i].max(), (
             "a baseline goes on as long as what it is compared with"
         )
-        for judged in found.variants:
+        for judged in conclusions.variants:
             if judged.verdict in ("better", "worse"):
                 assert not judged.interval.holds(0.0)
                 spent = levels(AT, 0.05, able(AT, 5, [False]))
@@ -213,11 +207,10 @@ def test_the_replay_of_a_study_is_the_procedure_that_is_simulated() -> None:
 
 def test_nothing_is_told_before_the_first_look() -> None:
     variants, baselines = samples(1, [9.0, 0.0], AT)
-    arms, base = variants[0], baselines[0, 0]
-    found = study(arms, base, finished=4, open_runs=(("v1", 3),))
-    assert found.seeds == dict.fromkeys(("base", "v0", "v1"), 4)
-    assert [(j.verdict, j.look, math.isnan(j.p)) for j in found.variants] == [("undecided", 0, True)] * 2
-    assert not math.isnan(found.variants[0].mean)
+    conclusions = study(variants[0], baselines[0, 0], finished=4, open_runs=(("v1", 3),))
+    assert conclusions.seeds == dict.fromkeys(("base", "v0", "v1"), 4)
+    assert [(j.verdict, j.look, math.isnan(j.p)) for j in conclusions.variants] == [("undecided", 0, True)] * 2
+    assert not math.isnan(conclusions.variants[0].mean)
 
 
 def test_a_look_waits_for_what_is_still_run_and_for_nothing_else() -> None:
@@ -237,7 +230,8 @@ def test_a_look_waits_for_what_is_still_run_and_for_nothing_else() -> None:
 
 def test_what_is_invalid_stops() -> None:
     variants, baselines = samples(1, [0.0, 0.0], AT)
-    found = study(variants[0], baselines[0, 0], failed=2)
-    assert found.variants[0].verdict == "invalid" and found.seeds["v0"] == 4 and found.seeds["v1"] == 8
+    conclusions = study(variants[0], baselines[0, 0], failed=2)
+    assert conclusions.variants[0].verdict == "invalid"
+    assert conclusions.seeds["v0"] == 4 and conclusions.seeds["v1"] == 8
     lost = study(variants[0], baselines[0, 0], failed=1)
     assert lost.variants[0].verdict == "undecided" and lost.seeds["v0"] == 8

@@ -1,4 +1,4 @@
-"""What a plan says of its seeds before anything is run."""
+"""The outlook of a plan: what it says of its seeds before anything runs."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ def test_equivalent_implementations_are_in_no_family(tmp_path: Path) -> None:
 
 
 def test_the_smallest_effect_is_the_one_with_the_power_that_is_said(tmp_path: Path) -> None:
-    (said,) = read(tmp_path)
-    assert said.startswith("3 effects of axes, 2 interactions, 8 seeds: the smallest effect found 80% of the time is ")
-    least = float(said.split("time is ")[1].split()[0])
-    assert power(least, 8, 5) == pytest.approx(0.8, abs=0.01)
+    (sentence,) = read(tmp_path)
+    start = "3 effects of axes, 2 interactions, 8 seeds: the smallest effect found 80% of the time is "
+    assert sentence.startswith(start)
+    assert power(float(sentence.removeprefix(start).split()[0]), 8, 5) == pytest.approx(0.8, abs=0.01)
 
 
 def test_too_few_seeds_are_said_to_be_too_few(tmp_path: Path) -> None:
     """Six seeds show an effect of 2 among five comparisons: a seventh may be lost."""
-    (said,) = read(tmp_path, SUITE, "train.seeds=4")
-    assert "4 seeds: underpowered" in said and "; 5 seeds are the fewest" in said and "; 7 would show 2 " in said
+    (sentence,) = read(tmp_path, SUITE, "train.seeds=4")
+    assert "4 seeds: underpowered" in sentence
+    assert "; 5 seeds are the fewest" in sentence and "; 7 would show 2 " in sentence
     assert "1 seed: underpowered" in read(tmp_path, SUITE, "train.seeds=1")[0]
     assert power(2.0, 6, 5) >= 0.8 > power(2.0, 5, 5)
     assert "; 7 would show 2 with one run lost" in read(tmp_path, SUITE, "train.seeds=6")[0]
@@ -55,9 +56,9 @@ def test_too_few_seeds_are_said_to_be_too_few(tmp_path: Path) -> None:
 
 
 def test_a_spread_that_is_known_tells_the_effect_in_points(tmp_path: Path) -> None:
-    said = [read(tmp_path, SUITE, override)[0] for override in ("suite.spread=1.5", "suite.spread=3")]
-    points = [float(re.findall(r"at most ([\d.]+) points \(a run's is", each)[0]) for each in said]
-    deviations = float(re.findall(r"is ([\d.]+) standard deviations", said[0])[0])
+    sentences = [read(tmp_path, SUITE, override)[0] for override in ("suite.spread=1.5", "suite.spread=3")]
+    points = [float(re.findall(r"at most ([\d.]+) points \(a run's is", sentence)[0]) for sentence in sentences]
+    deviations = float(re.findall(r"is ([\d.]+) standard deviations", sentences[0])[0])
     assert points[0] == pytest.approx(1.5 * math.sqrt(2) * deviations, abs=0.06) and points[1] > 1.9 * points[0]
 
 
@@ -65,9 +66,9 @@ def test_the_weights_of_claims_count_in_the_smallest_effect(tmp_path: Path) -> N
     """One effect is claimed, one claimed to be none: the lightest that is asked for is one of four."""
     fact = '[[facts]]\nclaim = "c"\naxis = "positions"\nagainst = "learned"\nsource = "s"\n'
     claims = [f'{fact}value = "{value}"\nexpected = "{expected}"\n' for value, expected in CLAIMED.items()]
-    (said,) = read(tmp_path, "".join([SUITE.replace('question = "?"', 'question = "?"\nmargin = 1'), *claims]))
-    assert said.startswith("1 claim, 1 claim of equality, 1 effect of an axis, 2 interactions, 8 seeds: ")
-    assert power(float(said.split("time is ")[1].split()[0]), 8, 2 + 0.25 + 1 + 2) == pytest.approx(0.8, abs=0.01)
+    (sentence,) = read(tmp_path, "".join([SUITE.replace('question = "?"', 'question = "?"\nmargin = 1'), *claims]))
+    assert sentence.startswith("1 claim, 1 claim of equality, 1 effect of an axis, 2 interactions, 8 seeds: ")
+    assert power(float(sentence.split("time is ")[1].split()[0]), 8, 2 + 0.25 + 1 + 2) == pytest.approx(0.8, abs=0.01)
     alone = burden({"claims": 3}), burden({"claims of equality": 2})
     assert alone == (3, 2) and burden({"claims": 1, "claims of equality": 4}) == 1.5
 

@@ -20,10 +20,6 @@ points = st.integers(-2000, 2000).map(lambda k: k / 100)
 some = st.lists(points, min_size=2, max_size=8)
 
 
-def mean_of(sample: np.ndarray, axis: int) -> np.ndarray:
-    return sample.mean(axis=axis)
-
-
 @given(st.lists(points, min_size=1, max_size=9))
 @example([0.1, 0.2, -0.3])  # the sum of which is not 0 in floats
 @example([0.1] * 3 + [0.3])
@@ -37,10 +33,10 @@ def test_sign_flip_p_is_the_share_of_arrangements_in_exact_arithmetic(deltas: li
 @pytest.mark.parametrize("n", [2, 5, 9, 12])
 def test_sign_flip_p_is_that_of_scipy(n: int) -> None:
     deltas = np.random.default_rng(n).normal(0.4, 1, n)
-    expected = stats.permutation_test(
-        (deltas,), mean_of, permutation_type="samples", vectorized=True, n_resamples=np.inf
-    ).pvalue
-    assert sign_flip_p(list(deltas)) == pytest.approx(expected)
+    test = stats.permutation_test(
+        (deltas,), lambda sample, axis: sample.mean(axis=axis), permutation_type="samples", n_resamples=np.inf
+    )
+    assert sign_flip_p(list(deltas)) == pytest.approx(test.pvalue)
 
 
 @given(st.lists(points, min_size=1, max_size=12), st.sampled_from([0.001, 0.1, 3.0, 1000.0]), st.randoms())
@@ -76,44 +72,42 @@ def test_a_table_of_comparisons_has_the_p_of_each(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(paired, "AT_ONCE", 2)
     draw = np.random.default_rng(0)
     table = [list(draw.normal(0.2, 1, n)) for n in (30, 0, 8, 25, 30, 30, 1)]
-    found = sign_flip_ps(table)
-    assert found == pytest.approx([sign_flip_p(deltas) for deltas in table], rel=0, abs=0, nan_ok=True)
-    assert len(set(found[:1] + found[4:6])) == 3
+    ps = sign_flip_ps(table)
+    assert ps == pytest.approx([sign_flip_p(deltas) for deltas in table], rel=0, abs=0, nan_ok=True)
+    assert len(set(ps[:1] + ps[4:6])) == 3
 
 
 @pytest.mark.parametrize("n", [4, 6, 8, 9])
 def test_bca_is_that_of_scipy(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the expansion and without t, and up to the noise of scipy's random resamples."""
+    """The interval has neither the expansion nor t here, and scipy's has the noise of its random resamples."""
     deltas = np.random.default_rng(n).gamma(2, size=n)
     scale = np.abs(deltas - deltas.mean()).max()
     low, high = paired._bca(np.sort(deltas - deltas.mean()) / scale, stats.norm.isf(0.025))
-    found = stats.bootstrap(
-        (deltas,), np.mean, n_resamples=200_000, method="BCa", rng=np.random.default_rng(1)
-    ).confidence_interval
-    assert deltas.mean() + scale * low == pytest.approx(found.low, abs=0.01 * scale)
-    assert deltas.mean() + scale * high == pytest.approx(found.high, abs=0.01 * scale)
+    resampled = stats.bootstrap((deltas,), np.mean, n_resamples=200_000, method="BCa", rng=np.random.default_rng(1))
+    expected = pytest.approx(resampled.confidence_interval, abs=0.01 * scale)
+    assert (deltas.mean() + scale * low, deltas.mean() + scale * high) == expected
 
 
 def test_the_interval_reaches_as_far_as_students_t_and_further_to_the_side_of_the_skew() -> None:
     deltas = [0.1, 0.2, 0.15, 0.3, 2.5]
     low, high = stats.t.interval(0.95, 4, np.mean(deltas), stats.sem(deltas))
-    found = interval(deltas)
-    assert found.low == pytest.approx(low)
-    assert found.high > high + 0.1
+    reached = interval(deltas)
+    assert reached.low == pytest.approx(low)
+    assert reached.high > high + 0.1
 
 
 @given(some, st.sampled_from([0.1, 1.0, 7.0]), points)
 def test_the_interval_moves_with_its_deltas(deltas: list[float], scale: float, shift: float) -> None:
     """Scaled, shifted, mirrored."""
-    found = interval(deltas)
+    whole, narrow = interval(deltas), interval(deltas, 0.8)
     near = {"rel": 1e-6, "abs": 1e-6}
     moved = interval([scale * d + shift for d in deltas])
-    assert (moved.low, moved.high) == pytest.approx((scale * found.low + shift, scale * found.high + shift), **near)
+    assert (moved.low, moved.high) == pytest.approx((scale * whole.low + shift, scale * whole.high + shift), **near)
     mirrored = interval([-d for d in deltas])
-    assert (-mirrored.high, -mirrored.low) == pytest.approx((found.low, found.high), **near)
-    assert interval(deltas[::-1]) == found
-    assert found.holds(float(np.mean(deltas))) or len(set(deltas)) == 1
-    assert interval(deltas, 0.8).low >= found.low and interval(deltas, 0.8).high <= found.high
+    assert (-mirrored.high, -mirrored.low) == pytest.approx((whole.low, whole.high), **near)
+    assert interval(deltas[::-1]) == whole
+    assert whole.holds(float(np.mean(deltas))) or len(set(deltas)) == 1
+    assert narrow.low >= whole.low and narrow.high <= whole.high
 
 
 def test_resamples_are_all_there_are_with_their_probabilities() -> None:
@@ -123,19 +117,19 @@ def test_resamples_are_all_there_are_with_their_probabilities() -> None:
         assert (counts.sum(axis=1) == n).all() and (counts >= 0).all()
         assert weights.sum() == pytest.approx(1)
         assert weights @ counts == pytest.approx(np.ones(n))
-    every = list(itertools.product(range(3), repeat=3))
+    draws = list(itertools.product(range(3), repeat=3))
     counts, weights = paired._resamples(3)
     for count, weight in zip(counts, weights, strict=True):
-        same = sum([draw.count(i) for i in range(3)] == list(count) for draw in every)
-        assert weight == pytest.approx(same / len(every))
+        same = sum([draw.count(i) for i in range(3)] == list(count) for draw in draws)
+        assert weight == pytest.approx(same / len(draws))
 
 
 def test_more_deltas_than_can_be_enumerated() -> None:
     deltas = list(np.random.default_rng(3).normal(1, 1, 30))
-    found = interval(deltas)
-    assert found == interval(deltas)
+    first = interval(deltas)
+    assert first == interval(deltas)
     low, high = stats.t.interval(0.95, 29, np.mean(deltas), stats.sem(deltas))
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.1)
+    assert (first.low, first.high) == pytest.approx((low, high), abs=0.1)
 
 
 def test_equal_deltas_have_an_interval_of_no_width() -> None:
@@ -149,9 +143,9 @@ def test_equal_deltas_have_an_interval_of_no_width() -> None:
 
 @pytest.mark.parametrize("deltas", [[], [1.5]])
 def test_fewer_than_two_deltas_have_no_interval(deltas: list[float]) -> None:
-    found = interval(deltas)
-    assert math.isnan(found.low) and math.isnan(found.high)
-    assert not found.holds(1.5) and not found.within(100)
+    empty = interval(deltas)
+    assert math.isnan(empty.low) and math.isnan(empty.high)
+    assert not empty.holds(1.5) and not empty.within(100)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -171,10 +165,10 @@ def test_within_is_of_the_whole_interval() -> None:
 
 @given(st.lists(points, min_size=1, max_size=6), st.lists(points, min_size=1, max_size=6))
 def test_probability_of_improvement_is_mann_whitneys_u(variant: list[float], baseline: list[float]) -> None:
-    found = probability_of_improvement(variant, baseline)
+    probability = probability_of_improvement(variant, baseline)
     u = stats.mannwhitneyu(variant, baseline, method="asymptotic", alternative="greater").statistic
-    assert found == pytest.approx(u / (len(variant) * len(baseline)))
-    assert found + probability_of_improvement(baseline, variant) == pytest.approx(1)
+    assert probability == pytest.approx(u / (len(variant) * len(baseline)))
+    assert probability + probability_of_improvement(baseline, variant) == pytest.approx(1)
 
 
 def test_probability_of_improvement_by_hand() -> None:

@@ -69,12 +69,12 @@ def test_the_power_of_paired_differences_is_that_of_the_t_test(n: int, effect: f
 @pytest.mark.parametrize("comparisons", [1, 3, 10])
 def test_power_grows_with_the_effect_and_with_seeds_and_falls_with_comparisons(comparisons: int) -> None:
     for n in (4, 6, 7, 9, 12, 20, 60, 300):
-        found = [power(effect, n, comparisons) for effect in (0.0, 0.2, 0.5, 1.0, 2.0, 8.0)]
-        assert found == sorted(found)
-        assert found[0] <= 0.05 / comparisons + 1e-9
+        powers = [power(effect, n, comparisons) for effect in (0.0, 0.2, 0.5, 1.0, 2.0, 8.0)]
+        assert powers == sorted(powers)
+        assert powers[0] <= 0.05 / comparisons + 1e-9
         assert power(0.5, n, comparisons + 1) <= power(0.5, n, comparisons)
         assert power(0.5, n, comparisons) <= power(0.5, n + 1, comparisons)
-        assert found[-1] == (pytest.approx(1, abs=0.01) if reachable(n, comparisons) else 0)
+        assert powers[-1] == (pytest.approx(1, abs=0.01) if reachable(n, comparisons) else 0)
 
 
 def test_the_smallest_effect_is_shown_with_the_power_that_was_wanted() -> None:

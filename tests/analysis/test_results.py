@@ -1,4 +1,4 @@
-"""What packed records say, kept in the cache: it gives the same tables as the records themselves."""
+"""Tables of packed records that are kept in the cache are those of the records themselves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -28,9 +29,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyFolder:
     monkeypatch.setattr(packed, "MOST", 20)
     axes = {"norm": ("pre", "post"), "mlp": ("gelu", "relu"), "pooling": ("cls", "mean")}
     plan = factorial(axes, seeds=tuple(range(5)), notices=("one; of two", "pairs"))
-    found = build(tmp_path / "study", replace(plan, state=_state, attempts=_earlier, environment=_environment))
-    found.pack()
-    return StudyFolder.read(found.path)
+    built = build(tmp_path / "study", replace(plan, state=_state, attempts=_earlier, environment=_environment))
+    built.pack()
+    return StudyFolder.read(built.path)
 
 
 def _state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
@@ -45,7 +46,7 @@ def _earlier(cell: CellPlan, kind: str, seed: int) -> list[str]:
 
 
 def _environment(cell: CellPlan, seed: int) -> Environment | None:
-    """Of two origins, and of none."""
+    """Environments of two origins, and none."""
     if seed == 4:
         return None
     return CPU.model_copy(update={"load_average": seed / 7, "cpu_cores": 2 if cell.axes["norm"] == "pre" else 7})
@@ -54,20 +55,15 @@ def _environment(cell: CellPlan, seed: int) -> Environment | None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Files of the records that are asked for rows from here on."""
-    found: list[str] = []
+    files: list[str] = []
     add = results._Rows.add
 
-    def counted(rows: results._Rows, attempt: Attempt, one: Record) -> None:
-        found.append(attempt.file)
-        add(rows, attempt, one)
+    def counted(rows: results._Rows, attempt: Attempt, record: Record) -> None:
+        files.append(attempt.file)
+        add(rows, attempt, record)
 
     monkeypatch.setattr(results._Rows, "add", counted)
-    return found
-
-
-def number(study: StudyFolder) -> int:
-    """Records of a study."""
-    return sum(map(len, study.attempts().values()))
+    return files
 
 
 def kept(study: StudyFolder) -> list[Path]:
@@ -76,27 +72,27 @@ def kept(study: StudyFolder) -> list[Path]:
 
 def frames(study: StudyFolder) -> list[pd.DataFrame]:
     """All tables of a study."""
-    found = results.results_of(study)
-    return [frame(study, found) for frame in FRAMES]
+    tables = results.results_of(study)
+    return [frame(study, tables) for frame in FRAMES]
 
 
 def afresh(study: StudyFolder) -> list[pd.DataFrame]:
-    """The same of the records alone: nothing is kept, and what was is gone."""
+    """All tables of a study from its records alone: what was kept is deleted."""
     shutil.rmtree(study.path / "cache", ignore_errors=True)
     return frames(study)
 
 
-def same(some: list[pd.DataFrame], others: list[pd.DataFrame]) -> None:
-    for mine, its in zip(some, others, strict=True):
-        pd.testing.assert_frame_equal(mine, its, check_exact=True)
+def same(tables: list[pd.DataFrame], others: list[pd.DataFrame]) -> None:
+    for table, other in zip(tables, others, strict=True):
+        pd.testing.assert_frame_equal(table, other, check_exact=True)
 
 
 def test_rows_are_the_same_from_the_records_and_from_what_was_kept_and_no_record_is_asked_twice(
     study: StudyFolder, asked: list[str]
 ) -> None:
-    truth = frames(study)
+    truth, number = frames(study), sum(map(len, study.attempts().values()))
     assert not any(frame.empty for frame in truth)
-    assert len(kept(study)) == number(study) // 20 and len(asked) == len(set(asked)) == number(study)
+    assert len(kept(study)) == number // 20 and len(asked) == len(set(asked)) == number
     asked.clear()
     same(frames(study), truth)
     assert asked == []
@@ -133,12 +129,12 @@ def test_new_attempts_join_and_segments_that_are_gone_leave(study: StudyFolder) 
     gone = next(s for s in study.segments.now() if all(a and a.trial_id != failed for a in s.attempts))
     gone.path.unlink()
     study = StudyFolder.read(study.path)
-    mine = frames(study)
-    same(mine, afresh(study))
-    row = mine[0].set_index("trial_id").loc[failed]
+    joined = frames(study)
+    same(joined, afresh(study))
+    row = joined[0].set_index("trial_id").loc[failed]
     assert (row["state"], row["attempts"]) == ("diverged", 2)
     left = {a.trial_id for a in gone.attempts if a} - study.attempts().keys()
-    assert left and (mine[0]["state"] == "pending").sum() == (before["state"] == "pending").sum() + len(left)
+    assert left and (joined[0]["state"] == "pending").sum() == (before["state"] == "pending").sum() + len(left)
 
 
 def test_a_study_that_cannot_be_written_is_read_all_the_same(
@@ -147,13 +143,10 @@ def test_a_study_that_cannot_be_written_is_read_all_the_same(
     truth = afresh(study)
     for file in kept(study):
         file.unlink()
-    monkeypatch.setattr(columnar, "write_atomically", _refuse)
+    refuse = mock.Mock(side_effect=OSError(30, "Read-only file system"))
+    monkeypatch.setattr(columnar, "write_atomically", refuse)
     same(frames(study), truth)
     assert kept(study) == []
-
-
-def _refuse(*_: object) -> None:
-    raise OSError(30, "Read-only file system")
 
 
 def test_nothing_in_a_kept_file_is_run(study: StudyFolder, tmp_path: Path) -> None:
@@ -179,29 +172,27 @@ def test_columns_come_back_as_they_were(tmp_path: Path) -> None:
             "numbers": [0.1, np.nan, np.inf, -0.0, 1e300, 5e-324, 1 / 3, 2.0**53, 0.0],
         }
     )
-    nothing = table[:0]
-    columnar.save(tmp_path / "some.npz", {"some": table, "none": nothing}, "me")
-    found = columnar.load(tmp_path / "some.npz", "me")
-    assert found is not None and list(found) == ["some", "none"]
-    back = found["some"]
-    assert [(type(v), v) for v in back["words"]] == [(type(v), v) for v in awkward]
-    assert back["numbers"].to_numpy().tobytes() == table["numbers"].to_numpy().tobytes()
-    assert list(found["none"].columns) == ["words", "numbers"] and found["none"].empty
+    columnar.save(tmp_path / "some.npz", {"some": table, "none": table[:0]}, "me")
+    loaded = columnar.load(tmp_path / "some.npz", "me")
+    assert loaded is not None and list(loaded) == ["some", "none"]
+    some = loaded["some"]
+    assert [(type(v), v) for v in some["words"]] == [(type(v), v) for v in awkward]
+    assert some["numbers"].to_numpy().tobytes() == table["numbers"].to_numpy().tobytes()
+    assert list(loaded["none"].columns) == ["words", "numbers"] and loaded["none"].empty
     assert columnar.load(tmp_path / "some.npz", "another") is None
 
 
 def test_environments_are_those_of_the_first_attempt_of_each_origin_in_the_plans_order(study: StudyFolder) -> None:
-    found = results.results_of(study)
+    tables = results.results_of(study)
     ids = [planned.id for planned in study.info.trials]
-    cores = [[e.cpu_cores for e in found.environments(order).values()] for order in (ids, ids[::-1])]
+    cores = [[e.cpu_cores for e in tables.environments(order).values()] for order in (ids, ids[::-1])]
     assert sorted(cores[0]) == [2, 7] and cores[1] == cores[0][::-1]
 
 
 @pytest.mark.parametrize(("others", "several"), [(2, False), (4, True)])
 def test_only_timings_are_kept_apart_by_their_threads(tmp_path: Path, others: int, several: bool) -> None:
     """Trainings of one thread beside timings of two are one environment; timings of two and of four are not."""
-    plan = factorial({"norm": ("pre", "post")})
-    study = build(tmp_path / "study", plan)
+    study = build(tmp_path / "study", factorial({"norm": ("pre", "post")}))
     records = [record for of_trial in study.records().values() for record in of_trial]
     shutil.rmtree(study.path / "records")
     (study.path / "records").mkdir()

@@ -21,34 +21,35 @@ SEEDS = tuple(range(8))
 
 
 def made(folder: Path, **changes: object) -> Path:
-    build(folder, factorial(AXES, seeds=SEEDS, **changes))
-    return folder
+    return build(folder, factorial(AXES, seeds=SEEDS, **changes)).path
 
 
-def differing(found: SideBySide) -> dict[str, tuple[str, ...]]:
-    return {each.name: each.values for each in found.conditions if each.differs}
+def differing(comparison: SideBySide) -> dict[str, tuple[str, ...]]:
+    return {each.name: each.values for each in comparison.conditions if each.differs}
 
 
 def test_a_copy_differs_in_nothing(tmp_path: Path) -> None:
     old = made(tmp_path / "old")
     shutil.copytree(old, tmp_path / "new")
-    found = side_by_side([old, tmp_path / "new"])
-    assert differing(found) == {} and [arm.letter for arm in found.arms] == ["A", "B"]
-    assert len(found.timings) == 8 and {row.changes[1].word for row in found.timings if row.changes[1]} == {"identical"}
-    assert len(found.cells) == 4 and {verdict(row.judged[1]) for row in found.cells} == {"identical"}
-    assert found.exit_status(0.001) == 0
+    comparison = side_by_side([old, tmp_path / "new"])
+    assert differing(comparison) == {} and [arm.letter for arm in comparison.arms] == ["A", "B"]
+    assert len(comparison.timings) == 8
+    assert {row.changes[1].word for row in comparison.timings if row.changes[1]} == {"identical"}
+    assert len(comparison.cells) == 4 and {verdict(row.judged[1]) for row in comparison.cells} == {"identical"}
+    assert comparison.exit_status(0.001) == 0
 
 
 def test_a_gpu_stands_beside_a_cpu_though_no_trial_has_the_same_id(tmp_path: Path) -> None:
     cpu = made(tmp_path / "cpu")
     gpu = made(tmp_path / "gpu", device="cuda", environment=lambda cell, seed: GPU)
-    found = side_by_side([cpu, gpu])
-    ids = [set(arm.trials["trial_id"]) for arm in found.arms]
+    comparison = side_by_side([cpu, gpu])
+    ids = [set(arm.trials["trial_id"]) for arm in comparison.arms]
     assert not ids[0] & ids[1]
-    assert len(found.timings) == 8 and all(all(row.timings) and row.changes[1] for row in found.timings)
-    assert len(found.cells) == 4 and all(row.judged[1] and row.judged[1].n == len(SEEDS) for row in found.cells)
-    assert differing(found)["runs on"] == ("cpu", "cuda")
-    assert differing(found)["accelerator"] == ("none", "Example GPU 9000")
+    assert len(comparison.timings) == 8 and all(all(row.timings) and row.changes[1] for row in comparison.timings)
+    judged = [row.judged[1] for row in comparison.cells]
+    assert len(judged) == 4 and all(cell and cell.n == len(SEEDS) for cell in judged)
+    assert differing(comparison)["runs on"] == ("cpu", "cuda")
+    assert differing(comparison)["accelerator"] == ("none", "Example GPU 9000")
 
 
 def test_what_was_planted_is_found_in_the_accuracies(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_another_recipe_is_said_and_other_images_are_not_compared_seed_by_seed(t
 
 
 def test_pixels_that_were_others_than_planned_are_other_images(tmp_path: Path) -> None:
-    """The same name and identity, and not the same checksum: what was seen counts."""
+    """Data of one name and identity have two checksums: what was seen counts."""
     old = made(tmp_path / "old")
     new = made(tmp_path / "new", changed=lambda values: values.model_copy(
         update={"data_checksum": "ef" * 32} if isinstance(values, TrainValues) else {}))  # fmt: skip
@@ -82,10 +83,10 @@ def test_devices_and_conditions_of_one_study_stand_apart(tmp_path: Path) -> None
     other = CPU.model_copy(update={"cpu": "another processor", "device_name": "another processor"})
     mixed = made(tmp_path / "mixed", environment=lambda c, s: other if c.axes["positions"] == "none" else CPU)
     single = made(tmp_path / "single")
-    found = side_by_side([single, mixed])
-    assert [arm.name for arm in found.arms] == ["single", "mixed, conditions 1", "mixed, conditions 2"]
-    assert differing(found)["processor"] == ("Example CPU 3000", "Example CPU 3000", "another processor")
-    for row in found.cells:
+    comparison = side_by_side([single, mixed])
+    assert [arm.name for arm in comparison.arms] == ["single", "mixed, conditions 1", "mixed, conditions 2"]
+    assert differing(comparison)["processor"] == ("Example CPU 3000", "Example CPU 3000", "another processor")
+    for row in comparison.cells:
         assert (row.cells[1] is None) == ("none" in row.label) and (row.cells[2] is None) == ("none" not in row.label)
 
 
@@ -96,8 +97,8 @@ ON_GPU = CPU.model_copy(update={"device_name": "Example GPU 9000", "cuda": "13.0
 
 def on_two_machines(second: float = 1.0, version: dict[str, str] | None = None) -> dict[str, Timed]:
     """Two cells, the second of which ran on another machine."""
-    one, other = (each.model_copy(update=version or {}) for each in (CPU, THERE))
-    return {"cell 1": Timed(environment=one), "cell 2": Timed(slower=second, environment=other)}
+    here, there = (each.model_copy(update=version or {}) for each in (CPU, THERE))
+    return {"cell 1": Timed(environment=here), "cell 2": Timed(slower=second, environment=there)}
 
 
 def on_two_devices(cpu: float = 1.0, gpu: float = 0.1, *, first: str = "cpu") -> dict[str, Timed]:
@@ -118,11 +119,11 @@ def test_each_machine_is_compared_with_itself_in_the_first_study(tmp_path: Path)
 
 
 def test_one_set_of_conditions_is_compared_with_all_of_the_first_study(tmp_path: Path) -> None:
-    """As a study that was resumed after a change of code, and then run anew."""
+    """A study was resumed after a change of code, and then run anew."""
     old = write(tmp_path / "old", on_two_machines())
-    found = side_by_side([old, write(tmp_path / "new", cells(2, {2: 2.0}), seed=1)])
-    assert found.pairs == ((1, 0), (2, 0), (2, 1)) and [*found.sections] == [(2, 0), (2, 1)]
-    assert [row.bases[2] for row in found.timings] == [0, 1] and found.exit_status(0.05) == 1
+    comparison = side_by_side([old, write(tmp_path / "new", cells(2, {2: 2.0}), seed=1)])
+    assert comparison.pairs == ((1, 0), (2, 0), (2, 1)) and [*comparison.sections] == [(2, 0), (2, 1)]
+    assert [row.bases[2] for row in comparison.timings] == [0, 1] and comparison.exit_status(0.05) == 1
 
 
 def test_a_device_of_the_first_study_is_no_regression_and_hides_none(tmp_path: Path) -> None:
@@ -136,12 +137,12 @@ def test_a_device_of_the_first_study_is_no_regression_and_hides_none(tmp_path: P
 
 
 def test_the_devices_of_one_study_stand_side_by_side_without_a_gate(tmp_path: Path) -> None:
-    found = side_by_side([write(tmp_path / "one", on_two_devices(first="cuda"))])
-    assert [arm.device for arm in found.arms] == ["cuda", "cpu"] and found.exit_status(None) == 0
-    assert found.timings[0].changes[1] and found.timings[0].changes[1].word == "slower"
-    assert "regression" not in " ".join(found.summaries(0.05))
+    comparison = side_by_side([write(tmp_path / "one", on_two_devices(first="cuda"))])
+    assert [arm.device for arm in comparison.arms] == ["cuda", "cpu"] and comparison.exit_status(None) == 0
+    assert comparison.timings[0].changes[1] and comparison.timings[0].changes[1].word == "slower"
+    assert "regression" not in " ".join(comparison.summaries(0.05))
     with pytest.raises(ComparisonError, match="nothing to judge"):
-        found.exit_status(0.05)
+        comparison.exit_status(0.05)
     with pytest.raises(ComparisonError, match="two studies, or one that ran on two devices"):
         side_by_side([write(tmp_path / "plain", cells(2))])
 
@@ -178,29 +179,29 @@ def test_no_pair_is_lost_where_one_row_holds_two_recipes(tmp_path: Path) -> None
         plan = Plan([CellPlan(label, {"train.epochs": n}) for label, n in epochs.items()], time=False)
         return build(tmp_path / name, plan).path
 
-    found = side_by_side([study("a", x=3), study("b", x=7), study("c", x=3, y=7), study("d", x=3, z=7)])
-    assert [[cell.planned.cell if cell else None for cell in row.cells] for row in found.cells] == [
+    comparison = side_by_side([study("a", x=3), study("b", x=7), study("c", x=3, y=7), study("d", x=3, z=7)])
+    assert [[cell.planned.cell if cell else None for cell in row.cells] for row in comparison.cells] == [
         ["x", "x", "x", "x"], [None, None, "y", "z"],
     ]  # fmt: skip
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
-    one, other = write(tmp_path / "A", cells(1)), write(tmp_path / "B", {"cell 7": Timed()})
+    first, second = write(tmp_path / "A", cells(1)), write(tmp_path / "B", {"cell 7": Timed()})
     with pytest.raises(ComparisonError, match=r"nothing to compare: .* none is in two"):
-        side_by_side([one, other])
+        side_by_side([first, second])
     build(tmp_path / "empty", Plan(cells=[]))
     with pytest.raises(ComparisonError, match="empty: its plan holds nothing that is trained or timed"):
-        side_by_side([one, tmp_path / "empty"])
+        side_by_side([first, tmp_path / "empty"])
     with pytest.raises(ComparisonError, match=f"at most {MOST_ARMS} can stand side by side"):
-        side_by_side([one] * (MOST_ARMS + 1))
+        side_by_side([first] * (MOST_ARMS + 1))
 
 
 def test_a_study_without_any_record_is_compared(tmp_path: Path) -> None:
     build(tmp_path / "new", Plan([CellPlan("a", {})], state=lambda c, k, s: ("pending", "")))
     build(tmp_path / "old", Plan([CellPlan("a", {})]))
-    found = side_by_side([tmp_path / "old", tmp_path / "new"])
-    assert {row.changes[1].word for row in found.timings if row.changes[1]} == {"pending"}
-    assert found.arms[1].platform is None and differing(found) == {}
+    comparison = side_by_side([tmp_path / "old", tmp_path / "new"])
+    assert {row.changes[1].word for row in comparison.timings if row.changes[1]} == {"pending"}
+    assert comparison.arms[1].platform is None and differing(comparison) == {}
 
 
 def test_folders_are_named_by_as_much_as_tells_them_apart(tmp_path: Path) -> None:
@@ -217,9 +218,9 @@ def test_other_studies_or_another_order_give_another_folder(tmp_path: Path, monk
     long = [Path("results") / f"{'long' * 30}-{n}" for n in range(5)]
     spaced = [Path("results") / name for name in ("$(rm x)", "-a b", "a b", "..")]
     elsewhere = [tmp_path / "other" / name for name in ("a", "b", "c")]
-    sets = [pair for of in (at_home, long, spaced, elsewhere) for n in (1, 2, 3)
-            for pair in itertools.permutations(of, n)]  # fmt: skip
-    names = [folder_of(each) for each in sets]
+    sets = [chosen for paths in (at_home, long, spaced, elsewhere) for n in (1, 2, 3)
+            for chosen in itertools.permutations(paths, n)]  # fmt: skip
+    names = [folder_of(chosen) for chosen in sets]
     assert len(set(names)) == len(sets)
     assert all(len(name) < 150 and re.fullmatch(r"compare-[\w.+@-]+", name) for name in names)
     same = [tmp_path / "a" / "b", tmp_path / "c" / "b"], [tmp_path / "a-b", tmp_path / "c-b"]

@@ -58,7 +58,7 @@ TODAY = {1: 6, 5: 8, 10: 9, 20: 10}
 @pytest.mark.parametrize("noise", [normal, heavy, exponential, uneven])
 @pytest.mark.parametrize(("comparisons", "n"), SIZES)
 def test_false_positives_in_a_report_are_at_most_5_percent(noise: Noise, comparisons: int, n: int) -> None:
-    """Any better or worse in a report in which nothing differs; found are .01 to .04."""
+    """Reports in which nothing differs, and something is called better or worse; found are .01 to .04."""
     assert any_of(by_rule(*arms(STUDIES, comparisons, n, noise, noise))) <= 0.055
 
 
@@ -70,10 +70,10 @@ def test_false_positives_in_a_report_are_at_most_5_percent(noise: Noise, compari
 def test_skewed_variants_are_called_different_no_more_often_than_by_the_sign_flip_test(
     variant: Noise, baseline: Noise, times: float, comparisons: int, n: int
 ) -> None:
-    """Each with the seeds that it takes; the error is that of the difference of two simulated rates."""
-    found = any_of(by_rule(*arms(STUDIES, comparisons, n, variant, baseline, times=times)))
+    """Each test has the seeds that it takes; the error is that of the difference of two simulated rates."""
+    rate = any_of(by_rule(*arms(STUDIES, comparisons, n, variant, baseline, times=times)))
     before = any_of(by_sign_flip(*arms(STUDIES, comparisons, TODAY[comparisons], variant, baseline, times=times)))
-    assert found <= before + 2 * math.sqrt(2 * before * (1 - before) / STUDIES)
+    assert rate <= before + 2 * math.sqrt(2 * before * (1 - before) / STUDIES)
 
 
 @pytest.mark.parametrize(("comparisons", "n"), [(1, 5), (5, 6), (10, 6), (20, 7)])
@@ -82,8 +82,7 @@ def test_fewer_runs_have_the_power_that_the_sign_flip_test_had(comparisons: int,
     assert rejected(by_rule(*arms(2000, comparisons, n, normal, normal, effect=2.0))).mean() >= 0.8
     before = TODAY[comparisons]
     assert n <= (0.75 if comparisons > 1 else 5 / 6) * before
-    fewer = rejected(by_sign_flip(*arms(2000, comparisons, before - 1, normal, normal, effect=2.0))).mean()
-    assert fewer < 0.8
+    assert rejected(by_sign_flip(*arms(2000, comparisons, before - 1, normal, normal, effect=2.0))).mean() < 0.8
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 7, 8, pytest.param(10, marks=pytest.mark.slow)])
@@ -99,8 +98,8 @@ def test_power_is_within_8_points_of_what_is_computed(n: int) -> None:
 @pytest.mark.parametrize("n", [4, 6, 10])
 def test_the_interval_of_two_arms_covers_the_truth(noise: Noise, n: int) -> None:
     variants, baselines = arms(STUDIES, 1, n, noise, noise, effect=1.0)
-    found = unpaired(variants, baselines)
-    covered = np.abs(found.mean - math.sqrt(2)) <= found.reach(0.95)
+    difference = unpaired(variants, baselines)
+    covered = np.abs(difference.mean - math.sqrt(2)) <= difference.reach(0.95)
     assert 0.94 <= covered.mean() <= 0.99
 
 
@@ -117,13 +116,13 @@ def test_paired_differences_of_a_shared_start_have_their_level_power_and_coverag
 
 @pytest.mark.parametrize("studies", [200, pytest.param(2000, marks=pytest.mark.slow)])
 def test_the_verdicts_are_those_of_the_rule(studies: int) -> None:
-    """Through judge and nothing else, of five comparisons."""
+    """Five comparisons, judged through ``judge`` and nothing else."""
     variants, baselines = arms(studies, 5, 6, normal, normal)
     p = by_rule(variants, baselines)
-    found = np.array([[each in DECIDED for each in verdicts(v, b)] for v, b in zip(variants, baselines, strict=True)])
-    assert (found == rejected(p)).all()
+    decided = np.array([[each in DECIDED for each in verdicts(v, b)] for v, b in zip(variants, baselines, strict=True)])
+    assert (decided == rejected(p)).all()
     assert list(rejected(p[:1])[0]) == [each <= 0.05 for each in holm(list(p[0]))]
-    assert found.any(axis=1).mean() <= 0.055
+    assert decided.any(axis=1).mean() <= 0.055
 
 
 @pytest.mark.parametrize(
@@ -138,16 +137,16 @@ def test_a_whole_report_keeps_5_percent_and_its_claims_have_the_power_of_few_com
     """Claims, effects and interactions together; no kind of them finds less than by Holm without weights."""
     report = REPORTS[name](effect)
     p, true = simulated(report, 2000)
-    found = np.array([shipped(each, report[1]) for each in p.tolist()])
-    assert found[:, ~true].any(axis=1).mean() <= 0.055
+    decided = np.array([shipped(each, report[1]) for each in p.tolist()])
+    assert decided[:, ~true].any(axis=1).mean() <= 0.055
     alike = rejected(p)
     for family in range(3) if effect else ():
         # A claim of equality that is wrong weighs less: what that costs is in docs/statistics-notes.md.
-        mine = true & np.array([row.family == family and row.claim != "equal" for row in report[1]])
-        if mine.any():
-            power = found[:, mine].mean()
-            assert power >= alike[:, mine].mean() - 0.005
-            assert family or power >= max(claims, alike[:, mine].mean())
+        members = true & np.array([row.family == family and row.claim != "equal" for row in report[1]])
+        if members.any():
+            power = decided[:, members].mean()
+            assert power >= alike[:, members].mean() - 0.005
+            assert family or power >= max(claims, alike[:, members].mean())
 
 
 def test_the_verdicts_of_a_report_are_those_of_the_weighed_correction() -> None:
@@ -157,23 +156,23 @@ def test_the_verdicts_of_a_report_are_those_of_the_weighed_correction() -> None:
     chance = np.random.default_rng([100, len(rows), n])
     runs = normal(chance, (100, len(means), n)) + math.sqrt(2) * means[:, None]
     for study, each in zip(runs, p.tolist(), strict=True):
-        both = [(study[list(row.variant)].mean(axis=0), study[list(row.baseline)].mean(axis=0)) for row in rows]
-        asked = [
+        pairs = [(study[list(row.variant)].mean(axis=0), study[list(row.baseline)].mean(axis=0)) for row in rows]
+        comparisons = [
             Comparison(str(i), tuple((v - b).tolist()), n, variant=tuple(v), baseline=tuple(b), claim=rows[i].claim)
-            for i, (v, b) in enumerate(both)
+            for i, (v, b) in enumerate(pairs)
         ]
-        judged = judge(asked, margin=None, noise_floor=None)
+        judged = judge(comparisons, margin=None, noise_floor=None)
         assert [j.verdict in DECIDED for j in judged] == shipped(each, rows)
 
 
 @pytest.mark.slow
 def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_5_percent_of_reports() -> None:
-    """In any of five rows; and what is equal is found to be."""
+    """Reports have five rows; and what is equal is found to be."""
     variants, baselines = arms(2000, 5, 8, normal, normal)
-    words = [verdicts(v + 1.2, b, margin=1.2) for v, b in zip(variants, baselines, strict=True)]
-    assert np.mean(["equivalent" in said for said in words]) <= 0.055
+    reports = [verdicts(v + 1.2, b, margin=1.2) for v, b in zip(variants, baselines, strict=True)]
+    assert np.mean(["equivalent" in words for words in reports]) <= 0.055
     close = [verdicts(0.2 * v, 0.2 * b, margin=1.2) for v, b in zip(variants[:50], baselines[:50], strict=True)]
-    assert all(set(said) == {"equivalent"} for said in close)
+    assert all(set(words) == {"equivalent"} for words in close)
 
 
 def verdicts(variants: Floats, baselines: Floats, margin: float | None = None) -> list[str]:
@@ -187,7 +186,7 @@ def verdicts(variants: Floats, baselines: Floats, margin: float | None = None) -
 @pytest.mark.parametrize(("n", "count"), [(5, 2000), (8, 1200), (10, 1000)])
 @pytest.mark.parametrize("noise", [normal, exponential, pytest.param(lognormal, marks=pytest.mark.slow)])
 def test_the_interval_of_one_mean_covers_the_truth_in_at_least_93_percent(noise: Noise, n: int, count: int) -> None:
-    """Of differences, as of a cell's accuracy less anything fixed."""
+    """Intervals of differences; a cell's accuracy less anything fixed is a difference, too."""
     chance = np.random.default_rng([n, count])
     deltas = noise(chance, (count, n)) - noise(chance, (count, n))
     assert 0.93 <= np.mean([interval(d).holds(0.0) for d in deltas]) <= 0.99

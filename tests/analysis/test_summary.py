@@ -22,6 +22,7 @@ from vitbench.analysis.grouped import (
 )
 
 AXES = {axis: tuple(values) for axis, values in COMPONENTS.items()}
+NORM = {"norm": ("pre", "post")}
 
 
 def train_rows(path: Path, plan: Plan) -> pd.DataFrame:
@@ -43,60 +44,52 @@ def test_matched_means_are_those_of_the_blocks_that_are_complete(tmp_path: Path,
 
     frame = train_rows(tmp_path, factorial(COMPONENTS, seeds=(0, 1), state=state, time=False))
     known = accuracies(frame)
-    names = list(AXES)
+    place = list(AXES).index(axis)
     present = [v for v in AXES[axis] if v != "triton"]
-    blocks = []
-    others = [AXES[name] for name in names if name != axis]
-    for *rest, seed in itertools.product(*others, ("0", "1")):
-        values = []
-        for value in present:
-            key = [*rest[: names.index(axis)], value, *rest[names.index(axis) :], seed]
-            values.append(known.get(tuple(key)))
-        blocks.append(values)
+    others = [values for name, values in AXES.items() if name != axis]
+    blocks = [
+        [known.get((*key[:place], value, *key[place:])) for value in present]
+        for key in itertools.product(*others, ("0", "1"))
+    ]
     complete = [b for b in blocks if None not in b]
     partial = [b for b in blocks if None in b and b != [None] * len(b)]
 
-    found = matched(frame, AXES, axis, ACCURACY, TRAIN_BLOCK)
-    assert list(found.table.columns) == present
-    assert sorted(map(tuple, found.table.to_numpy())) == sorted(map(tuple, complete))
-    assert found.incomplete == len(partial)
-    assert found.absent == (("triton",) if axis == "attention" else ())
+    matches = matched(frame, AXES, axis, ACCURACY, TRAIN_BLOCK)
+    assert list(matches.table.columns) == present
+    assert sorted(map(tuple, matches.table.to_numpy())) == sorted(map(tuple, complete))
+    assert matches.incomplete == len(partial)
+    assert matches.absent == (("triton",) if axis == "attention" else ())
     if axis in ("norm", "positions"):  # a function for each value of the other; patching and attention repeat it
         functions = len(AXES["positions" if axis == "norm" else "norm"])
-        assert found.distinct == 2 * functions - 1  # with one of the two seeds one of them has lost a value
-    for place, value in enumerate(present):
-        assert found.table[value].mean() == pytest.approx(statistics.fmean(b[place] for b in complete))
-        expected = statistics.fmean(b[place] - b[0] for b in complete)
-        assert found.differences()[value].mean() == pytest.approx(expected)
+        assert matches.distinct == 2 * functions - 1  # with one of the two seeds one of them has lost a value
+    for i, value in enumerate(present):
+        assert matches.table[value].mean() == pytest.approx(statistics.fmean(b[i] for b in complete))
+        expected = statistics.fmean(b[i] - b[0] for b in complete)
+        assert matches.differences()[value].mean() == pytest.approx(expected)
 
 
 def test_blocks_never_cross_machines(tmp_path: Path) -> None:
-    axes = {"norm": ("pre", "post")}
-    plan = factorial(axes, seeds=(0, 1))
-    plan.environment = lambda c, seed: GPU if (c.axes["norm"], seed) == ("post", 1) else CPU
+    plan = factorial(NORM, seeds=(0, 1), environment=lambda c, s: GPU if (c.axes["norm"], s) == ("post", 1) else CPU)
     frame = train_rows(tmp_path, plan)
-    found = matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK)
-    assert len(found.table) == 1
-    assert found.incomplete == 2
-    assert len(over_seeds(frame)) == 3
+    matches = matched(frame, NORM, "norm", ACCURACY, TRAIN_BLOCK)
+    assert (len(matches.table), matches.incomplete, len(over_seeds(frame))) == (1, 2, 3)
 
 
 def test_variants_outside_the_grid_are_in_no_block(tmp_path: Path) -> None:
-    plan = factorial({"norm": ("pre", "post")})
+    plan = factorial(NORM)
     plan.cells.append(CellPlan("special", {"norm": "post", "depth": 5}))
     frame = trials_frame(build(tmp_path, plan))
     assert set(frame.loc[~frame["factorial"], "cell"]) == {"special"}
     assert set(frame["depth"]) == {2, 5}  # the others have the base's
-    assert len(matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK).table) == 1
-    timed = matched(frame, {"norm": ("pre", "post")}, "norm", "latency_ms_p50", TIME_BLOCK)
-    assert len(timed.table) == 2  # two modes
+    assert len(matched(frame, NORM, "norm", ACCURACY, TRAIN_BLOCK).table) == 1
+    assert len(matched(frame, NORM, "norm", "latency_ms_p50", TIME_BLOCK).table) == 2  # two modes
 
 
 def test_an_axis_without_any_result_has_an_empty_table(tmp_path: Path) -> None:
-    frame = train_rows(tmp_path, factorial({"norm": ("pre", "post")}, state=lambda c, k, s: ("oom", "")))
-    found = matched(frame, {"norm": ("pre", "post")}, "norm", ACCURACY, TRAIN_BLOCK)
-    assert found.table.empty
-    assert found.absent == ("pre", "post")
+    frame = train_rows(tmp_path, factorial(NORM, state=lambda *_: ("oom", "")))
+    matches = matched(frame, NORM, "norm", ACCURACY, TRAIN_BLOCK)
+    assert matches.table.empty
+    assert matches.absent == ("pre", "post")
     assert over_seeds(frame).empty
     assert noise_floor_of(frame) is None
 
@@ -131,7 +124,7 @@ def test_values_that_are_equal_as_numbers_have_texts_of_their_own() -> None:
 
 
 def test_frames_hold_every_planned_trial_and_no_invented_number(tmp_path: Path) -> None:
-    study = build(tmp_path, factorial({"norm": ("pre", "post")}, state=lambda c, k, s: ("pending", "")))
+    study = build(tmp_path, factorial(NORM, state=lambda *_: ("pending", "")))
     frame = trials_frame(study)
     assert len(frame) == 6 and set(frame["state"]) == {"pending"}
     assert frame["test_accuracy_pct"].dtype == "float64" and frame["test_accuracy_pct"].isna().all()
@@ -155,7 +148,7 @@ def test_processes_are_medians_of_their_iterations(tmp_path: Path) -> None:
 
 
 def test_over_seeds_tells_mean_deviation_and_count(tmp_path: Path) -> None:
-    frame = train_rows(tmp_path, factorial({"norm": ("pre", "post")}, seeds=(0, 1, 2), time=False))
+    frame = train_rows(tmp_path, factorial(NORM, seeds=(0, 1, 2), time=False))
     table = over_seeds(frame).set_index("cell")
     values = list(frame.loc[frame["cell"] == "pre", ACCURACY])
     assert table.loc["pre", f"{ACCURACY}_mean"] == pytest.approx(statistics.fmean(values))

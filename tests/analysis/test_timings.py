@@ -1,4 +1,4 @@
-"""What samples say: intervals, ratios, controls, and when a timing is not to be relied on."""
+"""Statistics of samples: intervals, ratios, controls, and when a timing is not to be relied on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.small import TIME_VALUES
 from vitbench.analysis import timings
 from vitbench.store import Ceilings, Samples, TimeValues
 
@@ -21,7 +22,7 @@ def made(
 
     ``luck``: by how much instances differ from process to process, as by where their memory lies.
     """
-    found = []
+    samples = []
     for _ in range(processes):
         drift = np.exp(np.cumsum(chance.normal(0, 0.05, rounds)) + chance.normal(0, 0.2))
         sample = {
@@ -30,17 +31,22 @@ def made(
             )
             for name, factor in (("latencies_ms", slower), ("baseline_ms", 1.0), ("control_ms", control))
         }
-        found.append(Samples(first_ms=1.0, **sample))
-    middle = float(np.median([np.median(p.latencies_ms) for p in found]))
-    base = {"latency_ms_p25": middle, "latency_ms_p75": middle, "process_ms_min": 1.0, "process_ms_max": 1.0}
-    base |= {"images_per_s": 1.0, "first_ms": 1.0, "peak_memory_mib": 1.0, "parameters": 1, "forward_flops": 1}
-    return TimeValues.model_validate({**base, "latency_ms_p50": middle, "processes": tuple(found), **changes})
+        samples.append(Samples(first_ms=1.0, **sample))
+    middle = float(np.median([np.median(p.latencies_ms) for p in samples]))
+    middles = dict.fromkeys(("latency_ms_p25", "latency_ms_p50", "latency_ms_p75"), middle)
+    return TimeValues.model_validate({**TIME_VALUES, **middles, "processes": tuple(samples), **changes})
+
+
+def changed(values: TimeValues, **fields: object) -> TimeValues:
+    """A timing with other fields in each of its processes."""
+    processes = tuple(process.model_copy(update=fields) for process in values.processes)
+    return values.model_copy(update={"processes": processes})
 
 
 def test_a_slowdown_of_5_percent_is_found_where_latencies_drift_by_20() -> None:
     chance = np.random.default_rng(0)
-    found = timings.ratio(made(chance, slower=1.05))
-    assert found is not None and found.low > 1.0 and abs(found.estimate - 1.05) < 0.02
+    ratio = timings.ratio(made(chance, slower=1.05))
+    assert ratio is not None and ratio.low > 1.0 and abs(ratio.estimate - 1.05) < 0.02
     assert timings.latency(made(chance)).half_width > 0.05, "by itself the latency does not show it"
 
 
@@ -52,11 +58,11 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(processes: int, luck:
     missed = rejected = 0
     for _ in range(300):
         values = made(chance, processes=processes, rounds=20, luck=luck)
-        found, p = timings.ratio(values), timings.chance(values)
-        assert found is not None and p is not None
-        missed += not found.holds(1.0)
+        ratio, p = timings.ratio(values), timings.chance(values)
+        assert ratio is not None and p is not None
+        missed += not ratio.holds(1.0)
         rejected += p <= 0.05
-        assert p > 0.05 or not found.holds(1.0), "what an interval includes is not rejected"
+        assert p > 0.05 or not ratio.holds(1.0), "what an interval includes is not rejected"
     assert rejected <= missed <= 22
 
 
@@ -72,10 +78,9 @@ def apart(logs: list[float]) -> TimeValues:
 
 def test_what_processes_differ_by_is_in_the_interval_as_of_a_median() -> None:
     """t of two degrees of freedom, 4.303, times s / √3 √(π / 2): wider than what three values can be drawn to."""
-    logs = [-0.01, 0.0, 0.01]
-    found = timings.ratio(apart(logs))
-    assert found is not None
-    assert math.log(found.high) == pytest.approx(4.3027 * 0.01 / math.sqrt(3) * math.sqrt(math.pi / 2), rel=1e-3)
+    ratio = timings.ratio(apart([-0.01, 0.0, 0.01]))
+    assert ratio is not None
+    assert math.log(ratio.high) == pytest.approx(4.3027 * 0.01 / math.sqrt(3) * math.sqrt(math.pi / 2), rel=1e-3)
 
 
 def test_processes_are_drawn_and_then_rounds_within_each() -> None:
@@ -97,8 +102,7 @@ def test_a_p_is_as_small_as_processes_and_rounds_allow() -> None:
 
 def test_a_control_that_is_off_marks_the_timing() -> None:
     chance = np.random.default_rng(2)
-    fine = timings.instability(made(chance, processes=9, noise=0.01))
-    assert not any("control" in reason for reason in fine)
+    assert not any("control" in reason for reason in timings.instability(made(chance, processes=9, noise=0.01)))
     (reason, *_) = timings.instability(made(chance, control=1.2))
     assert "the A/A control is 1.19" in reason and "and not 1" in reason
 
@@ -106,8 +110,7 @@ def test_a_control_that_is_off_marks_the_timing() -> None:
 def test_what_else_makes_a_timing_unreliable() -> None:
     chance = np.random.default_rng(3)
     values = made(chance)
-    hot = [p.model_copy(update={"throttled": "power cap"}) for p in values.processes]
-    reasons = "; ".join(timings.instability(values.model_copy(update={"processes": tuple(hot)})))
+    reasons = "; ".join(timings.instability(changed(values, throttled="power cap")))
     assert "the clock was held back: power cap" in reasons
     ceilings = Ceilings(flops_per_s=1e9, bytes_per_s=1e9)
     impossible = values.model_copy(update={"flops": 10**12, "bytes": 1, "ceilings": ceilings})
@@ -124,16 +127,11 @@ def test_what_moved_the_baseline_beside_it_makes_no_ratio_unreliable() -> None:
     ]  # fmt: skip
     moved = values.model_copy(update={"processes": tuple(slow)})
     assert timings.latency(moved).half_width > 0.5 and timings.instability(moved) == ()
-    alone = moved.model_copy(update={"processes": tuple(p.model_copy(update={"baseline_ms": (), "control_ms": ()})
-                                                        for p in moved.processes)})  # fmt: skip
+    alone = changed(moved, baseline_ms=(), control_ms=())
     assert timings.instability(alone)[0].startswith(timings.WIDE)
-
-    def beside_others(values: TimeValues) -> TimeValues:
-        processes = tuple(p.model_copy(update={"foreign_threads": 3.2}) for p in values.processes)
-        return values.model_copy(update={"processes": processes})
-
-    assert timings.instability(beside_others(moved)) == (), "the ratio holds beside other processes, too"
-    assert timings.instability(beside_others(alone))[1] == timings.BESIDE
+    beside = changed(moved, foreign_threads=3.2)
+    assert timings.instability(beside) == (), "the ratio holds beside other processes, too"
+    assert timings.instability(changed(alone, foreign_threads=3.2))[1] == timings.BESIDE
 
 
 def test_of_one_sample_nothing_is_said() -> None:
@@ -145,11 +143,10 @@ def test_of_one_sample_nothing_is_said() -> None:
 
 
 def test_outliers_are_counted_and_kept() -> None:
-    values = made(np.random.default_rng(5), processes=1, rounds=50, noise=0.0)
-    steady = values.processes[0].model_copy(update={"latencies_ms": (1.0, 1.01, 1.02, 1.03) * 10 + (9.0, 8.0)})
-    found = values.model_copy(update={"processes": (steady,)})
-    assert timings.outliers(found) == 2
-    assert timings.latency(found).estimate == pytest.approx(1.02, abs=0.01)
+    steady = made(np.random.default_rng(5), processes=1, rounds=50, noise=0.0)
+    timing = changed(steady, latencies_ms=(1.0, 1.01, 1.02, 1.03) * 10 + (9.0, 8.0))
+    assert timings.outliers(timing) == 2
+    assert timings.latency(timing).estimate == pytest.approx(1.02, abs=0.01)
 
 
 def test_rates_are_fractions_of_what_the_device_was_seen_to_do() -> None:

@@ -45,29 +45,27 @@ def opened(
 ) -> Iterator[Opened]:
     """A file in a window of a width in CSS pixels, for who likes it light or dark; all is unfolded unless wanted."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    shown = Opened(context.new_page())
-    shown.page.on("console", lambda message: shown.messages.append(message.text))
-    shown.page.on("pageerror", lambda error: shown.messages.append(str(error)))
-    shown.page.on("request", lambda request: shown.requests.append(request.url))
-    shown.page.goto(file.as_uri())
+    window = Opened(context.new_page())
+    window.page.on("console", lambda message: window.messages.append(message.text))
+    window.page.on("pageerror", lambda error: window.messages.append(str(error)))
+    window.page.on("request", lambda request: window.requests.append(request.url))
+    window.page.goto(file.as_uri())
     if not folded:
-        shown.value(UNFOLD)
+        window.value(UNFOLD)
     try:
-        yield shown
+        yield window
     finally:
         context.close()
 
 
-def violations(shown: Opened) -> list[str]:
-    """What axe-core finds that is serious or worse."""
+def violations(window: Opened) -> list[str]:
+    """Violations that axe-core calls serious or worse."""
     if not AXE.is_file():
         not_there("axe-core is not installed: make browser")
-    shown.value(ALL_COLUMNS)
-    shown.value(AXE.read_text(encoding="utf-8"))
-    found = shown.value("axe.run()")["violations"]
+    window.value(AXE.read_text(encoding="utf-8"))
     return [
         f"{each['id']}: {node['html'][:200]}"
-        for each in found
+        for each in window.value("axe.run()")["violations"]
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]
@@ -95,23 +93,16 @@ TOUCHING = """() => [...document.querySelectorAll('figure svg')].flatMap(svg => 
 
 
 def faults_of_page(browser: Browser, file: Path, *, width: int, scheme: str) -> list[str]:
-    """What is wrong with a page in a window: it speaks, asks for something, is wider, or cannot be read by everybody.
-
-    Args:
-        browser: that opens it.
-        file: the page.
-        width: of the window, CSS pixels.
-        scheme: light or dark.
-    """
-    with opened(browser, file, width=width, scheme=scheme) as shown:
-        shown.value(ALL_COLUMNS)
-        found = [f"says {message}" for message in shown.messages]
-        found += [f"asks for {url}" for url in shown.requests if url != file.as_uri()]
-        if (wide := shown.value("document.documentElement.scrollWidth")) > width:
-            found.append(f"is {wide} pixels wide")
-        dark = shown.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+    """Faults of a page in a window: it speaks, asks for something, is wider, or cannot be read by everybody."""
+    with opened(browser, file, width=width, scheme=scheme) as window:
+        window.value(ALL_COLUMNS)
+        faults = [f"says {message}" for message in window.messages]
+        faults += [f"asks for {url}" for url in window.requests if url != file.as_uri()]
+        if (wide := window.value("document.documentElement.scrollWidth")) > width:
+            faults.append(f"is {wide} pixels wide")
+        dark = window.value("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         if dark != (scheme == "dark"):
-            found.append(f"is {'dark' if dark else 'light'}")
-        found += [f"{figure}: a picture without words" for figure in shown.value(SILENT_PICTURES)]
-        found += [f"{text}: touches another text of its picture, or is cut off" for text in shown.value(TOUCHING)]
-        return [*found, *violations(shown)]
+            faults.append(f"is {'dark' if dark else 'light'}")
+        faults += [f"{figure}: a picture without words" for figure in window.value(SILENT_PICTURES)]
+        faults += [f"{text}: touches another text of its picture, or is cut off" for text in window.value(TOUCHING)]
+        return [*faults, *violations(window)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import random
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -98,7 +99,7 @@ def all_ok(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
 
 
 def no_triton(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
-    """What a machine without a GPU makes of the components suite."""
+    """The states of the components suite on a machine without a GPU."""
     if cell.axes.get("attention") == "triton":
         return "unsupported", 'attention "triton" runs on cuda, not on cpu'
     return "ok", ""
@@ -157,10 +158,10 @@ def factorial(axes: Mapping[str, Sequence[Any]], **changes: Any) -> Plan:
 
 def build(path: Path, plan: Plan) -> StudyFolder:
     """Write the study that a run of the plan would have left."""
-    every = [trial for cell in plan.cells for trial in planned_trials(plan, cell)]
+    trials = [trial for cell in plan.cells for trial in planned_trials(plan, cell)]
     # As the runner plans: training first, seed by seed, and each trial once.
-    every.sort(key=lambda p: (p.trial.kind == "time", plan.seeds.index(p.trial.seed) if p.trial.kind == "train" else 0))
-    planned = list({p.id: p for p in reversed(every)}.values())[::-1]
+    trials.sort(key=lambda p: (p.trial.kind == "time", p.trial.kind == "train" and plan.seeds.index(p.trial.seed)))
+    planned = list({p.id: p for p in reversed(trials)}.values())[::-1]
     info = StudyInfo(
         suite=Info(name=plan.name, question=plan.question, margin=plan.margin),
         suite_file=plan.suite_file,
@@ -202,22 +203,16 @@ def planned_trials(plan: Plan, cell: CellPlan) -> list[PlannedTrial]:
         trials += [TrainTrial(kind="train", train=recipe, seed=seed, **where) for seed in plan.seeds]
     if plan.time:
         trials += [
-            TimeTrial(
-                kind="time",
-                level=level,
-                model=relevant(model, level),
-                protocol=TimeSpec(),
-                device=plan.device,
-                dtype=dtype,
-                batch_size=size,
-                mode=mode,
-            )
+            TimeTrial.model_validate({
+                "kind": "time", "level": level, "model": relevant(model, level), "protocol": TimeSpec(),
+                "device": plan.device, "dtype": dtype, "batch_size": size, "mode": mode,
+            })
             for level in plan.levels
             if level not in SLOT or not model.leaves_out(SLOT[level])
             for dtype in plan.dtypes
             for size in plan.batch_sizes
             for mode in plan.modes
-        ]
+        ]  # fmt: skip
     return [
         PlannedTrial(id=t.id, cell=cell.label, axes=cell.axes, exact=exact, trial=t, published=cell.published)
         for t in trials
@@ -232,20 +227,17 @@ def attempts_of(plan: Plan, cell: CellPlan, planned: PlannedTrial, number: int) 
         return []
     states = [*plan.attempts(cell, trial.kind, seed), state]
     return [
-        Record(
-            trial_id=planned.id,
-            attempt=attempt,
-            state=each,
-            reason=reason if each == state else f"{each} at the first try",
-            trial=trial,
-            values=plan.changed(values(plan, cell, trial)) if each == "ok" else None,
-            notices=plan.notices,
-            environment=plan.environment(cell, seed),
-            started_at=START + timedelta(seconds=plan.apart * plan.order(number) + attempt),
-            seconds=20.0,
+        Record.model_validate(
+            {
+                "trial_id": planned.id, "attempt": attempt, "state": each, "trial": trial,
+                "reason": reason if each == state else f"{each} at the first try",
+                "values": plan.changed(values(plan, cell, trial)) if each == "ok" else None,
+                "notices": plan.notices, "environment": plan.environment(cell, seed),
+                "started_at": START + timedelta(seconds=plan.apart * plan.order(number) + attempt), "seconds": 20.0,
+            }
         )
         for attempt, each in enumerate(states, 1)
-    ]
+    ]  # fmt: skip
 
 
 def values(plan: Plan, cell: CellPlan, trial: TrainTrial | TuneTrial | TimeTrial) -> Values:
@@ -312,17 +304,17 @@ def time_values(cell: CellPlan, trial: TimeTrial) -> TimeValues:
         memory = 80.0 + (60.0 if trial.mode == "train" else 0.0) + noise.uniform(0, 4)
         processes.append(Samples(latencies_ms=latencies, first_ms=base * 6, peak_memory_mib=memory, load_average=1.4))
     medians = [statistics.median(p.latencies_ms) for p in processes]
-    everything = sorted(x for p in processes for x in p.latencies_ms)
+    samples = sorted(x for p in processes for x in p.latencies_ms)
     middle = statistics.median(medians)
     return TimeValues(
         latency_ms_p50=middle,
-        latency_ms_p25=everything[len(everything) // 4],
-        latency_ms_p75=everything[3 * len(everything) // 4],
+        latency_ms_p25=samples[len(samples) // 4],
+        latency_ms_p75=samples[3 * len(samples) // 4],
         process_ms_min=min(medians),
         process_ms_max=max(medians),
         images_per_s=trial.batch_size / middle * 1000,
         first_ms=base * 6,
-        peak_memory_mib=max(p.peak_memory_mib for p in processes),
+        peak_memory_mib=max(p.peak_memory_mib or 0.0 for p in processes),
         parameters=107_914,
         forward_flops=14_200_000,
         processes=tuple(processes),
@@ -330,10 +322,7 @@ def time_values(cell: CellPlan, trial: TimeTrial) -> TimeValues:
 
 
 def slowness(chosen: list[str]) -> float:
-    factor = 1.0
-    for name in chosen:
-        factor *= SPEED.get(name, 1.0)
-    return factor
+    return math.prod(SPEED.get(name, 1.0) for name in chosen)
 
 
 def clip(percent: float) -> float:

@@ -15,14 +15,14 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour: str, ground: str) -> float:
     """Contrast ratio of two colours, 1 to 21."""
-    low, high = sorted((luminance(one), luminance(other)))
+    low, high = sorted((luminance(colour), luminance(ground)))
     return (high + 0.05) / (low + 0.05)
 
 
 def over(colour: str, opacity: float, ground: str) -> str:
-    """What is seen of a colour that lets its ground through."""
+    """The colour that is seen where another lets its ground through."""
     pairs = ((int(colour[at : at + 2], 16), int(ground[at : at + 2], 16)) for at in (1, 3, 5))
     return "#" + "".join(f"{round(opacity * a + (1 - opacity) * b):02x}" for a, b in pairs)
 

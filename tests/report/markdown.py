@@ -114,14 +114,14 @@ def read_page(folder: Path) -> Page:
         elif token.type in ("fence", "code_block"):
             page.code.append(token.content.strip())
         elif token.type == "inline":
-            shown = _shown(token, page)
-            page.text += shown + "\n"
+            text = _text(token, page)
+            page.text += text + "\n"
             if before.type == "heading_open":
                 level = int(before.tag[1])
-                above = [*above[: level - 1], shown] if len(above) >= level - 1 else [*above, shown]
-                page.headings.append(shown)
+                above = [*above[: level - 1], text] if len(above) >= level - 1 else [*above, text]
+                page.headings.append(text)
             elif before.type in ("th_open", "td_open"):
-                rows[-1].append(shown)
+                rows[-1].append(text)
         elif token.type == "tr_open":
             rows.append([])
         elif token.type == "table_open":
@@ -134,7 +134,7 @@ def read_page(folder: Path) -> Page:
     return page
 
 
-def _shown(token: Token, page: Page) -> str:
+def _text(token: Token, page: Page) -> str:
     text = ""
     for child in token.children or []:
         if child.type == "image":

@@ -25,8 +25,8 @@ from vitbench.store.explanation import (
 
 def pictures_of(explanation: Explanation, most: int = MOST) -> list[Picture]:
     """The pictures of a model that is shown alone."""
-    groups = (group for of in sections([ShownModel(explanation)], most).values() for group in of)
-    return [picture for group in groups for picture in group.pictures]
+    sheets = sections([ShownModel(explanation)], most).values()
+    return [picture for groups in sheets for group in groups for picture in group.pictures]
 
 
 def explanation_of(
@@ -48,22 +48,21 @@ def explanation_of(
     """
     chance = np.random.default_rng(seed)
     names = tuple(classes) or tuple(f"class {n + 1}" for n in range(spec.num_classes))
-    last = len(names) - 1
-    shown = [(n % (last + 1), n % (last + 1)) for n in range(right)]
-    shown += [(n % (last + 1), (n + 1) % (last + 1)) for n in range(wrong)]
-    shown += [(None, n % (last + 1)) for n in range(unknown)]
+    count = len(names)
+    answers: list[tuple[int | None, int]] = [(n % count, n % count) for n in range(right)]
+    answers += [(n % count, (n + 1) % count) for n in range(wrong)]
+    answers += [(None, n % count) for n in range(unknown)]
     examples = tuple(
         Example(name=f"test image {n + 1}", label=label, predicted=predicted, probability=float(chance.random()))
-        for n, (label, predicted) in enumerate(shown)
+        for n, (label, predicted) in enumerate(answers)
     )
-    n = len(shown)
-    arrays: dict[str, Array] = {"confusion": chance.multinomial(many, np.full(len(names), 1 / len(names)), len(names))}
+    arrays: dict[str, Array] = {"confusion": chance.multinomial(many, np.full(count, 1 / count), count)}
     if spec.of_components:
-        arrays |= _seen(spec, n, chance)
+        arrays |= _seen(spec, len(answers), chance)
     absent = dict.fromkeys(without, "of a test")
     if spec.of_components and spec.patches > MOST_SIMILAR:
         absent["similarity"] = "too many patches"
-    if not n:
+    if not answers:
         absent |= dict.fromkeys(
             ("embedded", "scores", "weights", "attention", "norms", "last_layer", "rollouts"), "no image is shown"
         )
@@ -73,16 +72,16 @@ def explanation_of(
         parts = ("filters", "embedded", "positions", "similarity", "scores", "weights", "attention", "distances",
                  "norms", "last_layer", "rollouts")  # fmt: skip
         absent |= dict.fromkeys(parts, "it is made of convolutions")
-    kept = {name: array for name, array in arrays.items() if name not in absent}
-    if "attention" in kept:
-        kept["mapped"] = np.arange(len(kept["attention"]))
+    present = {name: array for name, array in arrays.items() if name not in absent}
+    if "attention" in present:
+        present["mapped"] = np.arange(len(present["attention"]))
     height, width = pair(spec.image_size)
     about = About(trial=trial, model=spec, images="some images", classes=names, shown=examples,
                   attention_of="the class token", learned=learned, added=True, absent=absent)  # fmt: skip
-    return Explanation(about, chance.integers(0, 256, (n, height, width, 3)).astype(np.uint8), **kept)
+    return Explanation(about, chance.integers(0, 256, (len(answers), height, width, 3)).astype(np.uint8), **present)
 
 
-def _seen(spec: ModelSpec, shown: int, chance: np.random.Generator) -> dict[str, Array]:
+def _seen(spec: ModelSpec, images: int, chance: np.random.Generator) -> dict[str, Array]:
     def shares(*shape: int) -> Array:
         drawn = chance.exponential(size=shape)
         return np.asarray(drawn / drawn.sum(axis=-1, keepdims=True), dtype=np.float32)
@@ -93,11 +92,11 @@ def _seen(spec: ModelSpec, shown: int, chance: np.random.Generator) -> dict[str,
         "embedded": chance.normal(size=(min(spec.dim, MOST_EMBEDDED), *spec.grid)).astype(np.float32),
         "scores": chance.normal(size=(min(spec.tokens, MOST_PAIRED + 1),) * 2).astype(np.float32),
         "weights": shares(*(min(spec.tokens, MOST_PAIRED + 1),) * 2),
-        "norms": chance.uniform(1, 9, (shown, spec.depth, spec.tokens)).astype(np.float32),
+        "norms": chance.uniform(1, 9, (images, spec.depth, spec.tokens)).astype(np.float32),
         "positions": chance.normal(size=(spec.tokens, spec.dim)).astype(np.float32),
         "similarity": chance.uniform(-1, 1, (min(patches, MOST_SIMILAR + 1),) * 2).astype(np.float32),
-        "attention": shares(shown, spec.depth, spec.heads, patches),
+        "attention": shares(images, spec.depth, spec.heads, patches),
         "distances": chance.uniform(0, 20, (spec.depth, spec.heads)).astype(np.float32),
-        "last_layer": shares(shown, patches),
-        "rollouts": shares(shown, patches),
+        "last_layer": shares(images, patches),
+        "rollouts": shares(images, patches),
     }  # fmt: skip

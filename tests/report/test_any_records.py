@@ -8,6 +8,7 @@ import os
 import random
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,14 +20,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.report.builders import CPU, GPU, CellPlan, Plan, Values, blank, build, factorial
-from tests.report.markdown import read_page
+from tests.report.markdown import Page, read_page
 from tests.report.shown_models import explanation_of
 from vitbench.analysis.frames import level
 from vitbench.config.recipe import Level
 from vitbench.config.suite import Fact, Goal
 from vitbench.config.trial import TrainTrial
-from vitbench.environment import Environment
-from vitbench.report.figures.charts import drawn
+from vitbench.report.figures.charts import Chart, Drawn, drawn
 from vitbench.report.study_report import render
 from vitbench.report.view import View
 from vitbench.store import Ceilings, StudyFolder, TimeValues, TrainValues
@@ -73,7 +73,7 @@ def png() -> str:
 
 
 def extreme(chance: random.Random, values: Values) -> Values:
-    """The same with some of its fields at an end."""
+    """A trial's values with some of their fields at an end."""
     ends = (
         OF_TRAINING if isinstance(values, TrainValues) else OF_TIMING if isinstance(values, TimeValues) else OF_TUNING
     )
@@ -91,23 +91,19 @@ def plans(draw: st.DrawFn) -> Plan:
         *["ok"] * draw(st.integers(0, 6)),
     ]
     chance = random.Random(draw(st.integers(0, 1000)))
-
-    def where(cell: CellPlan, seed: int) -> Environment | None:
-        return chance.choice([None, CPU, CPU, CPU, GPU])
-
     masked = draw(st.booleans())
     plan = factorial(axes) if axes else Plan(cells=[CellPlan("base", {})])
     if draw(st.booleans()):
         plan.cells.append(CellPlan("by name", {"depth": 3}))
-    one, other = plan.cells[0].label, plan.cells[-1].label
+    first, last = plan.cells[0].label, plan.cells[-1].label
     axis, named = next(((a, v) for a, v in axes.items() if a not in ("image_size", "num_classes")), ("", ()))
     facts: list[Fact] = []
-    if other != one:
-        facts.append(Fact(claim="cells", value=other, against=one, expected="higher", source="someone"))
+    if last != first:
+        facts.append(Fact(claim="cells", value=last, against=first, expected="higher", source="someone"))
     if axis:
-        value, against = level(named[1]), level(named[0])
-        about = {"axis": axis, "value": value, "against": against, "expected": "equal", "size": -1.5}
-        facts.append(Fact.model_validate({"claim": "axis", "source": "someone", **about}))
+        against, value = map(level, named[:2])
+        facts.append(Fact(claim="axis", axis=axis, value=value, against=against, expected="equal", size=-1.5,
+                          source="someone"))  # fmt: skip
     awkward = draw(st.booleans())
 
     def changed(values: Values) -> Values:
@@ -116,10 +112,11 @@ def plans(draw: st.DrawFn) -> Plan:
         return extreme(chance, values) if awkward else values
 
     return replace(
-        plan, seeds=seeds, facts=tuple(facts) if draw(st.booleans()) else (), changed=changed, environment=where,
+        plan, seeds=seeds, facts=tuple(facts) if draw(st.booleans()) else (), changed=changed,
+        environment=lambda cell, seed: chance.choice([None, CPU, CPU, CPU, GPU]),
         state=lambda cell, kind, seed: (chance.choice(states), chance.choice(["", "it broke", "no memory"])),
         attempts=lambda cell, kind, seed: ["crashed"] * chance.choice([0, 0, 0, 2]),
-        goals=(Goal(cell=one, test_accuracy=38.0),) if draw(st.booleans()) else (),
+        goals=(Goal(cell=first, test_accuracy=38.0),) if draw(st.booleans()) else (),
         margin=draw(st.sampled_from([None, 1.0])), tuned=draw(st.sampled_from([(), (1e-3, 1e-2)])),
         recipe={**({"pretrain_epochs": 2} if masked else {}), "stack_seeds": draw(st.booleans())},
         epochs=draw(st.integers(1, 4)), modes=draw(st.sampled_from([("inference",), ("train", "inference")])),
@@ -141,29 +138,35 @@ def hang(study: StudyFolder, chance: random.Random) -> None:
         if kind in ("damaged", "empty"):
             file.write_bytes(b"damaged" if kind == "damaged" else b"")
             continue
-        spec, told = planned.trial.model, [chance.randint(0, 3) for _ in range(3)]
+        right, wrong, unknown = (chance.randint(0, 3) for _ in range(3))
         without = chance.sample(PICTURES, chance.randint(0, 8)) if kind == "some" else []
         write_explanation(file, explanation_of(
-            spec, trial="another" if kind == "another" else planned.id, right=told[0], wrong=told[1], unknown=told[2],
-            without=without, learned=chance.random() < 0.5, seed=chance.randint(0, 9),
+            planned.trial.model, trial="another" if kind == "another" else planned.id, right=right, wrong=wrong,
+            unknown=unknown, without=without, learned=chance.random() < 0.5, seed=chance.randint(0, 9),
         ))  # fmt: skip
     (folder / "stray.safetensors").write_bytes(b"stray")
     (folder / "notes.txt").write_text("mine")
 
 
 def check(plan: Plan, out: Path) -> None:
-    """What is true of every report."""
+    """Check what is true of every report."""
     page = read_page(out)
     assert not re.search(r"\b(nan|None(?! of)|NaT|inf)\b", page.text)
     if plan.seeds:
         accuracy = page.csv("accuracy")
         assert {row["cell"] for row in accuracy} == {cell.label for cell in plan.cells}
         assert all(row["state"] for row in accuracy)
+    html = check_html(out, page)
+    assert all(f'id="{name}"' in html for name in ("setup", "reproduction"))
+
+
+def check_html(out: Path, page: Page) -> str:
+    """The text of a page, whose pictures are those of the Markdown."""
     html = (out / "index.html").read_text(encoding="utf-8")
     HTMLParser().feed(html)
-    assert all(f'id="{name}"' in html for name in ("setup", "reproduction"))
     assert html.count("<figure") == len(page.pictures)
     assert not re.search(r">(nan|None|NaT|inf)<", html)
+    return html
 
 
 SETTINGS = settings(
@@ -171,11 +174,10 @@ SETTINGS = settings(
 )
 
 
-def render_all(plan: Plan, explanations: int | None, *, pictures: bool) -> None:
+def render_all(plan: Plan, explanations: int | None, draw: Callable[[Chart], Drawn]) -> None:
     """Build the study, render and check it; a second time from what it left on the disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        draw = drawn if pictures else blank
         study = build(folder / "study", plan)
         if explanations is not None:
             hang(study, random.Random(explanations))
@@ -192,24 +194,24 @@ SOME = st.one_of(st.none(), st.integers(0, 1000))
 @given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=FEW)
 def test_there_is_a_report_of_any_records(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, pictures=False)
+    render_all(plan, explanations, blank)
 
 
 @given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=DRAWN)
 def test_the_pictures_of_any_records_are_drawn(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, pictures=True)
+    render_all(plan, explanations, drawn)
 
 
 @pytest.mark.slow
 @given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=MANY)
 def test_there_is_a_report_of_many_records(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, pictures=False)
+    render_all(plan, explanations, blank)
 
 
 @pytest.mark.slow
 @given(plan=plans(), explanations=SOME)
 @settings(SETTINGS, max_examples=MANY // 10)
 def test_the_pictures_of_many_records_are_drawn(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, pictures=True)
+    render_all(plan, explanations, drawn)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bad_input import files_of
 from tests.runner.runs import VITBENCH, Runs
 from tests.small import SUITE
 from vitbench.config.base import digest
@@ -43,20 +44,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(finished: Path, tmp_path: Path) -> Runs:
-    """The same in a folder of its own."""
+    """A copy of the finished study, in a folder of its own."""
     copied = Runs(tmp_path / "copied")
     shutil.copytree(finished / "study", copied.study)
     copied.suite.write_text(CLAIMING)
     return copied
 
 
-def told(runs: Runs) -> dict[str, str]:
+def caveats(runs: Runs) -> dict[str, str]:
     """Name of each caveat on the history → its sentences."""
-    found: dict[str, str] = {}
-    for name, said in stated(View(StudyFolder.read(runs.study))):
+    sentences: dict[str, str] = {}
+    for name, sentence in stated(View(StudyFolder.read(runs.study))):
         if name in ABOUT:
-            found[name] = found.get(name, "") + said
-    return found
+            sentences[name] = sentences.get(name, "") + sentence
+    return sentences
 
 
 def again(runs: Runs, old: str = "", new: str = "") -> None:
@@ -72,25 +73,24 @@ def entries(runs: Runs) -> list[str]:
 
 
 def test_what_is_not_changed_is_not_told(runs: Runs) -> None:
-    before = {p.name: p.read_bytes() for p in (runs.study / "history").iterdir()}
+    before = files_of(runs.study / "history")
     assert entries(runs) == ["1.json"]
     again(runs)
     again(runs, "Does it run?", "Does it run well?")
-    kept = {p.name: p.read_bytes() for p in (runs.study / "history").iterdir() if p.name in before}
-    assert kept == before, "a history only grows"
+    assert before.items() <= files_of(runs.study / "history").items(), "a history only grows"
     assert entries(runs) == ["1.json", "2.json"], "an unchanged run adds nothing"
-    assert told(runs) == {}, "and the words of a question decide nothing"
+    assert caveats(runs) == {}, "and the words of a question decide nothing"
 
 
 def test_a_wider_margin(runs: Runs) -> None:
     again(runs, "margin = 0.5", "margin = 4")
-    ((name, said),) = told(runs).items()
-    assert name == "changed-after-results" and "(after 4 runs): margin 0.5 → 4" in said
+    ((name, sentence),) = caveats(runs).items()
+    assert name == "changed-after-results" and "(after 4 runs): margin 0.5 → 4" in sentence
     text = runs.report()
     assert "changed after results" in text[: text.index("## Summary")], "above all numbers"
-    assert said in text[text.index("## Caveats") :]
+    assert sentence in text[text.index("## Caveats") :]
     again(runs, "margin = 4", "margin = 0.5")
-    assert told(runs) == {}, "what was taken back moves nothing"
+    assert caveats(runs) == {}, "what was taken back moves nothing"
     assert entries(runs) == ["1.json", "2.json", "3.json"]
 
 
@@ -99,7 +99,7 @@ NAMED = '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + RELU
 
 
 @pytest.mark.parametrize(
-    ("edits", "said"),
+    ("edits", "sentence"),
     [
         ({"[train]": "[train]\nlearning_rate = 0.003"}, "learning_rate 0.001 → 0.003"),
         # The grid's cells with other labels, one of them under a recipe of its own: what cells have is compared.
@@ -109,44 +109,47 @@ NAMED = '[[variants]]\nname = "gelu"\nset = { mlp = "gelu" }\n' + RELU
     ],
     ids=["learning rate", "of one cell", "claim turned", "another claim"],
 )
-def test_what_is_changed_after_results_is_told(runs: Runs, edits: dict[str, str], said: str) -> None:
+def test_what_is_changed_after_results_is_told(runs: Runs, edits: dict[str, str], sentence: str) -> None:
     for old, new in edits.items():
         assert old in runs.suite.read_text()
         runs.suite.write_text(runs.suite.read_text().replace(old, new))
     again(runs)
-    assert said in told(runs)["changed-after-results"]
-    assert "better" not in said or "claim “ReLU is worse” stated → none" in told(runs)["changed-after-results"]
+    changes = caveats(runs)["changed-after-results"]
+    assert sentence in changes
+    assert "better" not in sentence or "claim “ReLU is worse” stated → none" in changes
 
 
 def test_the_worst_seeds_are_removed(runs: Runs) -> None:
-    planned = StudyFolder.read(runs.study).info.trials
-    for trial in planned:
+    for trial in StudyFolder.read(runs.study).info.trials:
         if trial.trial.kind == "train" and trial.trial.seed == 1:
             (runs.study / "records" / f"{trial.id}-1.json").unlink()
-    assert told(runs).keys() == {"removed-runs"} and "(2): gelu, seed 1; relu, seed 1." in told(runs)["removed-runs"]
+    sentences = caveats(runs)
+    assert sentences.keys() == {"removed-runs"} and "(2): gelu, seed 1; relu, seed 1." in sentences["removed-runs"]
     again(runs, "seeds = [0, 1]", "seeds = [0, 2]")
-    assert "seeds 1 → 2" in told(runs)["seeds-changed"] and "(2): 2 of no planned cell" in told(runs)["removed-runs"]
+    sentences = caveats(runs)
+    assert "seeds 1 → 2" in sentences["seeds-changed"] and "(2): 2 of no planned cell" in sentences["removed-runs"]
     again(runs, "seeds = [0, 2]", "seeds = [0, 1, 2]")
-    assert "(2): gelu, seed 1;" in told(runs)["repeated-runs"]
+    assert "(2): gelu, seed 1;" in caveats(runs)["repeated-runs"]
 
 
 def test_a_record_that_is_set_aside_is_not_said_to_be_removed(runs: Runs) -> None:
     path = next((runs.study / "records").glob("*.json"))
     path.write_text("{")
-    assert told(runs) == {} and path.name in runs.report()
+    assert caveats(runs) == {} and path.name in runs.report()
 
 
 def test_a_history_that_is_removed_or_edited(runs: Runs) -> None:
     again(runs, "margin = 0.5", "margin = 4")
     entry = runs.study / "history" / "2.json"
-    text = entry.read_text()
-    entry.write_text(text.replace('"finished": 4', '"finished": 0'))
-    assert told(runs).keys() == {"history-unreadable", "plan-edited"}
-    assert "1 entry" in told(runs)["history-unreadable"] and "margin 0.5 → 4" in told(runs)["plan-edited"]
+    entry.write_text(entry.read_text().replace('"finished": 4', '"finished": 0'))
+    sentences = caveats(runs)
+    assert sentences.keys() == {"history-unreadable", "plan-edited"}
+    assert "1 entry" in sentences["history-unreadable"] and "margin 0.5 → 4" in sentences["plan-edited"]
     shutil.rmtree(runs.study / "history")
-    assert "history-missing" in told(runs)
+    assert "history-missing" in caveats(runs)
     again(runs)
-    assert told(runs).keys() == {"history-begins-late"} and "after 4 training runs" in told(runs)["history-begins-late"]
+    ((name, sentence),) = caveats(runs).items()
+    assert name == "history-begins-late" and "after 4 training runs" in sentence
 
 
 STRANGE = {
@@ -159,25 +162,25 @@ STRANGE = {
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_i16_entries_of_another_hand_end_no_report(runs: Runs, name: str) -> None:
-    """Their checksums are right: nothing but what is in them tells that no vitbench wrote them."""
+    """The checksums are right: only what is in the entries tells that no vitbench wrote them."""
     folder, (old, new) = runs.study / "history", STRANGE[name]
     entry = json.loads((folder / "1.json").read_text())["entry"]
     entry["changed"][name] = [None, old]
     later = {**entry, "begins": False, "finished": 4, "changed": {name: [old, new]}}
     for file, body in (("1", entry), ("2", later), ("1000000000000", later)):
         (folder / f"{file}.json").write_text(json.dumps({"sha256": digest(body, 64), "entry": body}))
-    assert "<script>" not in " ".join(told(runs).values())
-    assert told(runs).keys() & {"changed-after-results", "seeds-changed", "history-unreadable"}
+    assert "<script>" not in " ".join(caveats(runs).values())
+    assert caveats(runs).keys() & {"changed-after-results", "seeds-changed", "history-unreadable"}
 
 
 def test_a_plan_that_is_edited_by_hand_and_a_list_that_is_cut(runs: Runs) -> None:
     plan = runs.study / "study.json"
     plan.write_text(plan.read_text().replace('"margin": 0.5', '"margin": 4.0'))
-    assert told(runs).keys() == {"plan-edited"} and "margin 0.5 → 4" in told(runs)["plan-edited"]
+    assert caveats(runs).keys() == {"plan-edited"} and "margin 0.5 → 4" in caveats(runs)["plan-edited"]
     for path in (runs.study / "history").glob("finished-*.log"):
         path.unlink()
-    assert told(runs).keys() == {"plan-edited", "unlisted-results"}
-    assert "finished runs: 4." in told(runs)["unlisted-results"]
+    assert caveats(runs).keys() == {"plan-edited", "unlisted-results"}
+    assert "finished runs: 4." in caveats(runs)["unlisted-results"]
 
 
 KILLED = """
@@ -198,11 +201,11 @@ def test_a_driver_that_is_killed_between_a_record_and_the_list(runs: Runs) -> No
     command = [VITBENCH[0], "-c", KILLED, *runs.command()[3:]]
     assert subprocess.run(command, capture_output=True, check=False, timeout=120).returncode == -9
     assert len(list(runs.study.glob("records/*.json"))) == 1 and not list(runs.study.glob("history/*.log"))
-    assert told(runs).keys() == {"unlisted-results"} and "finished runs: 1." in told(runs)["unlisted-results"]
+    assert caveats(runs).keys() == {"unlisted-results"} and "finished runs: 1." in caveats(runs)["unlisted-results"]
     half = runs.study / "history" / "finished-0.log"
     half.write_text("\ntrain 0123")  # what another killed writer leaves
     again(runs)
-    assert told(runs) == {} and half.exists()
+    assert caveats(runs) == {} and half.exists()
     assert len({*StudyFolder.read(runs.study).history.finished()}) == 4
 
 
@@ -211,7 +214,7 @@ def test_two_drivers_share_a_history(runs: Runs) -> None:
     shutil.rmtree(runs.study)
     drivers = [runs.start(log=f"log{i}") for i in range(2)]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0]
-    assert entries(runs) == ["1.json"] and told(runs) == {}
+    assert entries(runs) == ["1.json"] and caveats(runs) == {}
     assert len({*StudyFolder.read(runs.study).history.finished()}) == 4
 
 
@@ -220,4 +223,4 @@ def test_another_folder_is_another_history(runs: Runs) -> None:
     again(runs, "margin = 0.5", "margin = 4")
     shutil.rmtree(runs.study)
     again(runs)
-    assert told(runs) == {}
+    assert caveats(runs) == {}

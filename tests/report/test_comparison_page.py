@@ -55,37 +55,37 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) -> None:
-    def said(old: Timed, new: Timed) -> str:
+    def text_of(old: Timed, new: Timed) -> str:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         paths = [write(folder / name, {"cell 1": each}) for name, each in (("old", old), ("new", new))]
         return str(differences(side_by_side(paths)))
 
-    assert said(Timed(), Timed()).endswith("**Same:** machine, software, timing.")
+    assert text_of(Timed(), Timed()).endswith("**Same:** machine, software, timing.")
     for unknown in (Timed(environment=None), Timed(state="pending"), Timed(state="failed", environment=None)):
-        text = said(Timed(), unknown)
+        text = text_of(Timed(), unknown)
         assert "**Unknown:** machine and software of B." in text and "**Same:** timing." in text
-    assert "**Unknown:** machine and software of A and B." in said(Timed(environment=None), Timed(environment=None))
+    assert "**Unknown:** machine and software of A and B." in text_of(Timed(environment=None), Timed(environment=None))
 
 
 def test_a_study_beside_itself_is_said_to_be_one(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", {"cell 1": Timed()})
-    found = side_by_side([one, one])
-    assert differences(found) == "A and B are the same study."
-    assert found.summaries(None) == ["1 timing: 1 identical"], "one measurement, not two"
+    study = write(tmp_path / "one", {"cell 1": Timed()})
+    comparison = side_by_side([study, study])
+    assert differences(comparison) == "A and B are the same study."
+    assert comparison.summaries(None) == ["1 timing: 1 identical"], "one measurement, not two"
 
 
 def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     """Two machines in each study: the second machine's timings are compared with the second machine's."""
-    paths = [write(tmp_path / name, on_two_machines(slower), seed=seed)
-             for seed, (name, slower) in enumerate({"old, one": 1.0, "new": 2.0}.items())]  # fmt: skip
-    text = markdown.text(compose(found := side_by_side(paths), Files()))
+    old = write(tmp_path / "old, one", on_two_machines())
+    comparison = side_by_side([old, write(tmp_path / "new", on_two_machines(2.0), seed=1)])
+    text = markdown.text(compose(comparison, Files()))
     assert "# Comparison: old, one, new\n" in text.replace("\\", "")
-    assert found.summaries(None)[1] == "D against B: 1 timing: 1 slower"
+    assert comparison.summaries(None)[1] == "D against B: 1 timing: 1 slower"
     lines = [line.strip("| ").split("|") for line in text.splitlines() if re.match(r"\| [CD]: ", line)]
     assert {(line[0][0], line[3].strip()) for line in lines} == {("C", "A"), ("D", "B")}
-    frame = timings_frame(found)
+    frame = timings_frame(comparison)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
-    (plot,) = ratios(found, Files(blank))
+    (plot,) = ratios(comparison, Files(blank))
     assert isinstance(plot, Forest)
     assert [row.context for row in plot.rows] == ["C/A", "D/B"], "B has no ratio to A"
     assert [row.bar.value for row in plot.rows] == pytest.approx(frame["ratio"].dropna().tolist())
@@ -100,9 +100,9 @@ def test_latencies_of_three_studies_are_a_trend_of_those_that_changed_most(tmp_p
     drawn = pd.read_csv(page.parent / "figures" / "latency-trend.csv")
     points = drawn[drawn["what"] == "point"]
     assert points["colour"].nunique() == 8 and points["colour"].iloc[0] == "cell 2", "8 of 12, the most changed first"
-    of_first = points[points["colour"] == "cell 2"]
-    assert of_first["at"].tolist() == [1, 2, 3]
-    assert of_first["value"].tolist() == pytest.approx([1, 1.2, 1.5], rel=0.05)
+    changed = points[points["colour"] == "cell 2"]
+    assert changed["at"].tolist() == [1, 2, 3]
+    assert changed["value"].tolist() == pytest.approx([1, 1.2, 1.5], rel=0.05)
     assert "3 is C: v3" in (page.parent / "report.md").read_text()
 
 
@@ -126,16 +126,15 @@ def test_it_opens_without_a_word_or_a_request_and_everybody_can_read_it(
 
 @pytest.mark.xdist_group("browser")
 def test_hostile_names_are_text(browser: Browser, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["hostile"]) as shown:
-        assert shown.value("document.scripts.length") == 1
-        names = shown.value("[...document.querySelectorAll('.forest tbody th')].map(th => th.firstChild.data.trim())")
+    with opened(browser, pages["hostile"]) as window:
+        assert window.value("document.scripts.length") == 1
+        names = window.value("[...document.querySelectorAll('.forest tbody th')].map(th => th.firstChild.data.trim())")
         assert set(names) & set(HOSTILE) and all(name.isprintable() for name in names)
 
 
 def test_every_number_is_in_a_table_and_the_same_as_in_the_studies(pages: dict[str, Path]) -> None:
     page = read_page(pages["devices and versions"].parent)
-    folder = page.folder / "tables"
-    timings, accuracy = pd.read_csv(folder / "timings.csv"), pd.read_csv(folder / "accuracy.csv")
+    timings, accuracy = (pd.read_csv(page.folder / "tables" / f"{name}.csv") for name in ("timings", "accuracy"))
     assert len(timings) == 3 * 12 and len(accuracy) == 3 * 6
     assert set(timings.loc[timings["arm"] != "A", "change"]) == {"identical"}
     newer = accuracy[accuracy["arm"] == "B"]
@@ -145,11 +144,8 @@ def test_every_number_is_in_a_table_and_the_same_as_in_the_studies(pages: dict[s
     assert len(rows) == 3 * 6 and {row["verdict"] for row in rows if row["arm: cell"][0] == "A"} == {"reference"}
     assert {row["verdict"].removesuffix(" ~") for row in rows if row["arm: cell"][0] in "BC"} == {"identical"}
     trained = page.table("difference (points)", "Accuracy and training")
-    assert {row["arm: cell"][0]: (row["against"], row["paired seeds"]) for row in trained} == {
-        "A": ("n/a", "n/a"),
-        "B": ("A", "3"),
-        "C": ("A", "2"),
-    }
+    references = {row["arm: cell"][0]: (row["against"], row["paired seeds"]) for row in trained}
+    assert references == {"A": ("n/a", "n/a"), "B": ("A", "3"), "C": ("A", "2")}
 
 
 def test_rendered_again_it_is_the_same_bytes_and_leaves_nothing_of_before(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a report says of speed, budgets and settings, what stands out among timings, and how they came about."""
+"""Speed, budgets and settings in a report, what stands out among timings, and how they came about."""
 
 from __future__ import annotations
 
@@ -44,11 +44,10 @@ def beside(values: Values) -> Values:
     return values.model_copy(update={"processes": tuple(processes)})
 
 
-def table_of(found: list[Block]) -> dict[tuple[str, str], dict[str, str]]:
+def table_of(blocks: list[Block]) -> dict[tuple[str, str], dict[str, str]]:
     """(axis, value) → its row."""
-    (table,) = [block for block in found if isinstance(block, Table)]
-    shown = Shown((), table)
-    return {(row[0], row[1]): dict(zip(shown.columns, row, strict=True)) for row in shown.rows}
+    (table,) = [Shown((), block) for block in blocks if isinstance(block, Table)]
+    return {(row[0], row[1]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
 
 def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
@@ -72,14 +71,14 @@ def test_timings_are_judged_by_axis_over_matched_blocks(tmp_path: Path) -> None:
 
 
 def test_training_runs_are_judged_only_where_their_order_was_drawn(tmp_path: Path) -> None:
-    """In one order in every seed, a machine that slows down makes the last cell slow."""
+    """A machine that slows down makes the last cell slow where every seed has one order."""
     drawn = view(tmp_path / "drawn", grid(order=lambda number: number * 7919 % 997, apart=400.0))
     fixed = view(tmp_path / "fixed", grid())
-    for found, verdict in ((drawn, "faster"), (fixed, "n/a")):
-        row = table_of(by_axis.table_of(found, *by_axis.training(found, "cpu")))["attention", "sdpa"]
+    for trained, verdict in ((drawn, "faster"), (fixed, "n/a")):
+        row = table_of(by_axis.table_of(trained, *by_axis.training(trained, "cpu")))["attention", "sdpa"]
         assert row["verdict"] == verdict and float(row["speed (×)"]) == pytest.approx(1.6, rel=0.05)
         assert (row["95 % interval"] == "n/a") == (verdict == "n/a")
-        assert not [block for block in summary.section(found, Files()) if isinstance(block, Forest) and
+        assert not [block for block in summary.section(trained, Files()) if isinstance(block, Forest) and
                     block.title.startswith("Speed")], "runs that train are no benchmark"  # fmt: skip
 
 
@@ -94,9 +93,8 @@ def test_runs_without_a_machine_to_themselves_are_told(tmp_path: Path, changes: 
     assert "shared-machine" not in dict(stated(view(tmp_path / "alone", grid())))
     crowded = view(tmp_path / "crowded", grid(**changes, order=lambda number: number * 7919 % 997))
     assert why in dict(stated(crowded))["shared-machine"]
-    assert (
-        table_of(by_axis.table_of(crowded, *by_axis.training(crowded, "cpu")))["attention", "sdpa"]["verdict"] == "n/a"
-    )
+    rows = table_of(by_axis.table_of(crowded, *by_axis.training(crowded, "cpu")))
+    assert rows["attention", "sdpa"]["verdict"] == "n/a"
 
 
 def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
@@ -145,32 +143,32 @@ def test_memory_stands_out_where_it_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("low", "high", "text"),
     [(0.958, 0.998, "0.958 to 0.998"), (0.9, 1.1, "0.90 to 1.10"), (1.2, 1.3, "1.20 to 1.30"),
      (0.998, 1.001, "1.00 to 1.00"), (1.0004, 1.1, "1.0004 to 1.1000")],
 )  # fmt: skip
-def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, said: str) -> None:
-    assert ratio_ends(low, high) == said
+def test_an_interval_that_excludes_1_is_seen_to(low: float, high: float, text: str) -> None:
+    assert ratio_ends(low, high) == text
 
 
 def test_the_heat_map_has_every_setting_and_the_ratios_of_the_records() -> None:
     assert heat_map(reference("components-cpu")) is None, "few settings"
     view = reference("attention-timing-cpu")
-    found, every = heat_map(view), beside_baseline(view)
-    assert found is not None and len(view.time_groups) == 10 == 2 * len(found.rows), "a column for each mode"
+    table, ratios = heat_map(view), beside_baseline(view)
+    assert table is not None and len(view.time_groups) == 10 == 2 * len(table.rows), "a column for each mode"
     # A ratio is as sure as the less sure of its two timings. It has a colour where it has a verdict, or needs none.
     done = view.time[view.time["state"] == "ok"]
     base = done[done["attention"] == "sdpa"].set_index(["level_shape", "mode"])["unstable"]
     others = done[done["attention"] != "sdpa"].to_dict("records")
     unsure = {r["trial_id"] for r in others if r["unstable"] or base[r["level_shape"], r["mode"]]}
-    assert {each.row["trial_id"] for each in every if each.unstable} == unsure
+    assert {each.row["trial_id"] for each in ratios if each.unstable} == unsure
     words = {"undecided": "", "unstable": ""}
-    said = [
+    cells = [
         f"{float(each.row['speed']):.2f}{words.get(each.verdict, f' {each.verdict}')}{' ~' * each.unstable}"
-        for each in every
+        for each in ratios
     ]
-    assert sorted(cell for row in found.rows for cell in row[1:]) == sorted(said)
-    shaded = {at: found.rows[at[0]][at[1]] for at in found.shades}
-    assert len(shaded) == sum(each.verdict != "unstable" for each in every) < len(every)
+    assert sorted(cell for row in table.rows for cell in row[1:]) == sorted(cells)
+    shaded = {at: table.rows[at[0]][at[1]] for at in table.shades}
+    assert len(shaded) == sum(each.verdict != "unstable" for each in ratios) < len(ratios)
     assert not any(cell.split()[1:] == ["~"] for cell in shaded.values())
-    assert all((found.shades[at] > 0) == (float(cell.split()[0]) > 1) for at, cell in shaded.items())
+    assert all((table.shades[at] > 0) == (float(cell.split()[0]) > 1) for at, cell in shaded.items())

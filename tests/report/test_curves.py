@@ -11,7 +11,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
-from tests.report.builders import CellPlan, Plan, build, factorial, reference
+from tests.report.builders import SMALL, CellPlan, Plan, build, factorial, reference
 from vitbench.report.figures.charts import MEAN, MOST_DASHED, Curves, Trends, drawn
 from vitbench.report.figures.colours import colours_of
 from vitbench.report.figures.draw import figure, style
@@ -99,9 +99,9 @@ NUMBERS, NORM = {"heads": (1, 2, 4, 8)}, {"norm": ("pre", "post")}
 
 def charts(tmp_path: Path, axes: dict[str, Any], quantity: Quantity = TEST_ACCURACY, **changes: Any) -> list[Trends]:
     view = View(build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1), **changes)))
-    found = [picture.chart for picture in trends(view, quantity)]
-    assert all(isinstance(chart, Trends) for chart in found)
-    return found
+    made = [picture.chart for picture in trends(view, quantity)]
+    assert all(isinstance(chart, Trends) for chart in made)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,7 @@ def charts(tmp_path: Path, axes: dict[str, Any], quantity: Quantity = TEST_ACCUR
     [
         ({}, TEST_ACCURACY, [""]),
         (NORM, TEST_ACCURACY, ["pre", "post"]),
-        ({**NORM, "positions": ("learned", "none")}, THROUGHPUT,
-         ["pre, learned", "pre, none", "post, learned", "post, none"]),
+        (SMALL, THROUGHPUT, ["pre, learned", "pre, none", "post, learned", "post, none"]),
     ],
 )  # fmt: skip
 def test_a_line_for_each_combination_of_the_other_axes(
@@ -130,8 +129,8 @@ def test_a_line_for_each_combination_of_the_other_axes(
     "axes",
     [
         {"heads": (1, 2), **NORM},
-        {**NORM, "positions": ("learned", "none")},
-        {**NUMBERS, **NORM, "positions": ("learned", "none"), "pooling": ("cls", "mean", "sequence")},
+        SMALL,
+        {**NUMBERS, **SMALL, "pooling": ("cls", "mean", "sequence")},
     ],
     ids=["two numbers", "no numbers", "more lines than can be told apart"],
 )

@@ -68,29 +68,27 @@ def test_it_opens_without_a_word_or_a_request_and_everybody_can_read_it(
 
 
 def test_hostile_names_of_classes_are_text(browser: Browser, pages: Callable[[str], Path]) -> None:
-    with opened(browser, pages("a model")) as shown:
-        assert shown.value("document.scripts.length") == 1
-        assert shown.value("document.querySelector('h1').textContent").endswith(as_read(HOSTILE[0]))
-        told = shown.value("document.querySelector('#examples-wrong svg').getAttribute('aria-label')")
-        assert as_read(HOSTILE[0]) in told and as_read(HOSTILE[1]) in told
+    with opened(browser, pages("a model")) as window:
+        assert window.value("document.scripts.length") == 1
+        assert window.value("document.querySelector('h1').textContent").endswith(as_read(HOSTILE[0]))
+        label = window.value("document.querySelector('#examples-wrong svg').getAttribute('aria-label')")
+        assert as_read(HOSTILE[0]) in label and as_read(HOSTILE[1]) in label
 
 
 @pytest.mark.slow
 def test_a_studys_report_has_all_pictures_of_each_model_or_says_why_not(
     browser: Browser, pages: Callable[[str], Path]
 ) -> None:
-    with opened(browser, pages("a study")) as shown:
-        figures = shown.value("[...document.querySelectorAll('figure')].map(f => f.id)")
-        both = {"filters", "similarity", "examples-right", "examples-wrong", "confusion"}
-        assert {f"explanation-{n}-{name}" for n in (1, 2) for name in both} <= set(figures)
-        assert {"explanation-1-patches", "explanations-distances"} <= set(
-            figures
-        ) and "explanation-2-patches" not in figures
+    with opened(browser, pages("a study")) as window:
+        figures = window.value("[...document.querySelectorAll('figure')].map(f => f.id)")
+        common = {"filters", "similarity", "examples-right", "examples-wrong", "confusion"}
+        assert {f"explanation-{n}-{name}" for n in (1, 2) for name in common} <= set(figures)
+        assert {"explanation-1-patches", "explanations-distances"} <= set(figures)
         assert {"explanation-1-attention-1", "explanation-1-attention-2"} <= set(figures)
-        assert "explanation-2-attention-1" not in figures
-        text = shown.value("document.body.textContent")
+        assert not {"explanation-2-patches", "explanation-2-attention-1"} & set(figures)
+        text = window.value("document.body.textContent")
         assert "sinusoidal, seed 0: Attention of every layer and head, positions as numbers: of a test." in text
-        sizes = shown.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
+        sizes = window.value("[...document.querySelectorAll('svg.pixels')].map(s => s.getBoundingClientRect().width)")
         assert sizes and min(sizes) > 200, "a picture of images is as large as can be seen"
 
 
@@ -99,17 +97,17 @@ def test_photographs_keep_their_colours_and_letters_around_them_stand_out(
     browser: Browser, pages: Callable[[str], Path], scheme: str
 ) -> None:
     ground = {"light": colours.PAPER, "dark": colours.NIGHT}[scheme]
-    with opened(browser, pages("a model"), scheme=scheme) as shown:
-        styles = shown.value("""[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s)).map(
+    with opened(browser, pages("a model"), scheme=scheme) as window:
+        styles = window.value("""[...document.querySelectorAll('svg.pixels')].map(s => getComputedStyle(s)).map(
             s => [s.filter, s.backgroundColor])""")
-        boxes = shown.value("""[...document.querySelectorAll('figure[id^=patches] image')].map(
+        boxes = window.value("""[...document.querySelectorAll('figure[id^=patches] image')].map(
             image => image.getBoundingClientRect()).map(box => [box.width, box.height])""")
-        letters = shown.value("[...document.querySelectorAll('svg.pixels text')].map(t => getComputedStyle(t).fill)")
-    assert styles and {(kept, behind) for kept, behind in styles} == {("none", "rgba(0, 0, 0, 0)")}
+        letters = window.value("[...document.querySelectorAll('svg.pixels text')].map(t => getComputedStyle(t).fill)")
+    assert set(map(tuple, styles)) == {("none", "rgba(0, 0, 0, 0)")}
     whole, cut = boxes
     assert cut == pytest.approx(whole, abs=0.5), "an image that is cut into patches is as large as the whole one"
-    found = {hexadecimal(colour) for colour in letters} - {*colours.ON_PIXELS}
-    assert found and all(contrast(colour, ground) >= LEAST_TEXT for colour in found), found
+    shades = {hexadecimal(colour) for colour in letters} - {*colours.ON_PIXELS}
+    assert shades and all(contrast(colour, ground) >= LEAST_TEXT for colour in shades), shades
 
 
 @pytest.mark.slow
@@ -117,10 +115,10 @@ def test_photographs_keep_their_colours_and_letters_around_them_stand_out(
 def test_models_stand_beside_one_another_where_there_is_room(
     browser: Browser, pages: Callable[[str], Path], width: int, beside: bool
 ) -> None:
-    with opened(browser, pages("a study"), width=width) as shown:
+    with opened(browser, pages("a study"), width=width) as window:
         for name in ("filters", "similarity", "examples-right", "confusion"):
             places = [
-                shown.value(f"(b => [b.left, b.top])(document.querySelector('#explanation-{n}-{name}')"
+                window.value(f"(b => [b.left, b.top])(document.querySelector('#explanation-{n}-{name}')"
                             ".getBoundingClientRect())")
                 for n in (1, 2)
             ]  # fmt: skip
@@ -129,16 +127,14 @@ def test_models_stand_beside_one_another_where_there_is_room(
 
 
 def test_a_reference_study_ships_explanations_with_every_picture() -> None:
-    """Of learned positions and of sinusoids, so that whoever reads a clone sees each kind of picture."""
+    """One explanation has learned positions and one sinusoids, so that a clone has each kind of picture."""
     files = sorted((REPOSITORY / "results" / "reference" / "portraits-small" / FOLDER).iterdir())
     explanations = [read_explanation(file) for file in files]
-    assert [explanation.about.trial for explanation in explanations] == [file.stem for file in files] and len(
-        files
-    ) == 2
+    assert len(files) == 2 and [explanation.about.trial for explanation in explanations] == [f.stem for f in files]
     names = {p.about.model.positions: [picture.name for picture in pictures_of(p)] for p in explanations}
-    every = ["patches", "filters", "embedded", "similarity", "scores", "weights", "norms", "attention-1", "attention-2",
+    order = ["patches", "filters", "embedded", "similarity", "scores", "weights", "norms", "attention-1", "attention-2",
              "distances", "examples-right", "examples-wrong", "confusion"]  # fmt: skip
-    assert names["learned"] == every
-    assert names["sinusoidal"] == [*every[:4], "positions", *every[4:]]
+    assert names["learned"] == order
+    assert names["sinusoidal"] == [*order[:4], "positions", *order[4:]]
     assert not any(explanation.about.absent for explanation in explanations)
     assert sum(file.stat().st_size for file in files) < 1 << 20

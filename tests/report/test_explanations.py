@@ -42,21 +42,21 @@ def charts(spec: dict[str, Any], most: int = pictures.MOST, **of: Any) -> Iterat
     yield from (picture.chart for picture in pictures_of(explanation, most) if picture.name not in SILENT)
 
 
-def found(*arguments: Any, **of: Any) -> list[str]:
+def all_faults(*arguments: Any, **of: Any) -> list[str]:
     return [fault for chart in charts(*arguments, **of) for fault in faults(chart)]
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_of_layers_and_heads(count: int) -> None:
-    assert found({"depth": count, "heads": count, "dim": 4 * count}) == []
-    assert found({"depth": count}, most=6) == []
+    assert all_faults({"depth": count, "heads": count, "dim": 4 * count}) == []
+    assert all_faults({"depth": count}, most=6) == []
 
 
 @pytest.mark.parametrize("name", [pytest.param(LONG, marks=pytest.mark.slow), WIDE])
 @pytest.mark.parametrize("count", COUNTS)
 def test_of_classes_with_long_names(count: int, name: str) -> None:
     names = [f"{n} {name}" for n in range(count)]
-    assert found({"num_classes": count}, classes=names, without=OF_THE_MODEL) == []
+    assert all_faults({"num_classes": count}, classes=names, without=OF_THE_MODEL) == []
 
 
 @pytest.mark.slow
@@ -72,10 +72,10 @@ def test_classes_that_differ_in_their_middle_alone_have_different_names_in_every
     """A middle is what gives way first where there is little room."""
     names = [f"a long beginning, {n}, and a long end" for n in range(4)]
     for chart in charts({"num_classes": 4}, classes=names, without=OF_THE_MODEL):
-        said = {text for text, _ in texts(chart)[0] if "long" in text or "end" in text or "…" in text}
-        assert len({text.strip("()") for text in said}) >= 2, type(chart)
+        words = {text for text, _ in texts(chart)[0] if "long" in text or "end" in text or "…" in text}
+        assert len({text.strip("()") for text in words}) >= 2, type(chart)
         if is_matrix(chart):
-            assert len(said) == 4
+            assert len(words) == 4
 
 
 def is_matrix(chart: Chart) -> bool:
@@ -86,10 +86,10 @@ def test_ten_classes_have_their_names_and_numbers() -> None:
     names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     (matrix,) = (chart for chart in charts({"num_classes": 10}, classes=names, many=999) if is_matrix(chart))
     assert isinstance(matrix, Heat)
-    said = [text for text, _ in texts(matrix)[0]]
-    assert all(said.count(name) == 2 for name in names)
-    assert sorted(filter(str.isdigit, said))[-1] in {str(count) for count in matrix.values.flat}
-    assert len([text for text in said if text.isdigit()]) >= 100
+    words = [text for text, _ in texts(matrix)[0]]
+    assert all(words.count(name) == 2 for name in names)
+    assert sorted(filter(str.isdigit, words))[-1] in {str(count) for count in matrix.values.flat}
+    assert len([text for text in words if text.isdigit()]) >= 100
 
 
 TOKENS = [
@@ -112,10 +112,10 @@ def test_of_tokens_and_grids_that_are_no_squares(size: Any, patches: int) -> Non
 ONE = [{"right": 1, "wrong": 0}, pytest.param({"right": 0, "wrong": 0, "unknown": 1}, marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("shown", ONE)
-def test_of_one_image(shown: dict[str, int]) -> None:
+@pytest.mark.parametrize("images", ONE)
+def test_of_one_image(images: dict[str, int]) -> None:
     spec, names = {"num_classes": 2, "depth": 1, "heads": 1}, ["a " + LONG * 3, WIDE * 3]
-    assert found(spec, classes=names, **shown, without=["positions", "similarity"]) == []
+    assert all_faults(spec, classes=names, **images, without=["positions", "similarity"]) == []
 
 
 def test_of_many_places_evenly_chosen_ones_have_a_map() -> None:
@@ -134,7 +134,7 @@ def test_the_measure_sees_what_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{n} {WIDE}" for n in range(8)]
     monkeypatch.setattr(pixels, "fit", lambda names, *_, **__: [*names])
     without = [*OF_THE_MODEL, "confusion"]
-    assert any(" / " in fault for fault in found({"num_classes": 8}, classes=names, without=without))
+    assert any(" / " in fault for fault in all_faults({"num_classes": 8}, classes=names, without=without))
     monkeypatch.setattr(pixels, "LINE", 0.0)
     (matrix,) = (chart for chart in charts({"num_classes": 48}) if is_matrix(chart))
     assert "class 1 / class 2" in faults(matrix)
@@ -154,23 +154,22 @@ def tables(explanation: Explanation) -> dict[str, pd.DataFrame]:
 def test_they_are_those_of_the_explanation() -> None:
     spec = ModelSpec(image_size=(12, 16), patch_size=(3, 8), dim=32, depth=2, heads=2, num_classes=3, pooling="cls")
     explanation = explanation_of(spec, classes=["ant", "bee", "=cat"], learned=False)
-    found = tables(explanation)
-    assert set(found) == {"positions", "similarity", "scores", "weights", "norms", "attention-1", "attention-2",
+    frames = tables(explanation)
+    assert set(frames) == {"positions", "similarity", "scores", "weights", "norms", "attention-1", "attention-2",
                           "distances", "examples-right", "examples-wrong", "confusion"}  # fmt: skip
-    confusion = found["confusion"].set_index("true class")
+    confusion = frames["confusion"].set_index("true class")
     assert [*confusion.columns] == ["predicted class ant", "predicted class bee", "predicted class =cat"]
     assert [*confusion.index] == ["ant", "bee", "'=cat"], "a spreadsheet computes nothing"
     np.testing.assert_array_equal(confusion.to_numpy(), explanation.confusion)
-    similarity = found["similarity"].set_index(["row", "column"])
-    assert (
-        explanation.similarity is not None and explanation.attention is not None and explanation.positions is not None
-    )
+    similarity = frames["similarity"].set_index(["row", "column"])
+    assert explanation.similarity is not None
+    assert explanation.attention is not None and explanation.positions is not None
     np.testing.assert_allclose(similarity.to_numpy(), explanation.similarity, atol=1e-6)
     assert similarity.loc[(4, 1), "row 1 column 2"] == pytest.approx(explanation.similarity[6, 1], abs=1e-6)
-    attention = found["attention-2"].set_index(["strip", "title"]).loc[("layer 2", "head 1")]
+    attention = frames["attention-2"].set_index(["strip", "title"]).loc[("layer 2", "head 1")]
     wrong = next(i for i, example in enumerate(explanation.about.shown) if example.label != example.predicted)
     np.testing.assert_allclose(attention.drop("tile").to_numpy(float), explanation.attention[wrong, 1, 0], atol=1e-6)
-    np.testing.assert_allclose(found["positions"].set_index("token").to_numpy(), explanation.positions, atol=1e-6)
+    np.testing.assert_allclose(frames["positions"].set_index("token").to_numpy(), explanation.positions, atol=1e-6)
 
 
 LARGE: list[dict[str, Any]] = [
@@ -187,15 +186,15 @@ def test_they_are_never_a_number_a_row_of_a_million(large: dict[str, Any]) -> No
 SPEC = ModelSpec(image_size=16, patch_size=4, dim=64, depth=2, heads=3, num_classes=6)
 
 
-def told(explanation: Explanation, place: int, as_class: int) -> Explanation:
-    """The same, but for what the model makes of one image."""
-    shown = list(explanation.about.shown)
-    shown[place] = shown[place].model_copy(update={"predicted": as_class})
-    return replace(explanation, about=explanation.about.model_copy(update={"shown": tuple(shown)}))
+def with_prediction(explanation: Explanation, place: int, as_class: int) -> Explanation:
+    """An explanation with another prediction for one image."""
+    examples = list(explanation.about.shown)
+    examples[place] = examples[place].model_copy(update={"predicted": as_class})
+    return replace(explanation, about=explanation.about.model_copy(update={"shown": tuple(examples)}))
 
 
 def peaked(explanation: Explanation) -> Explanation:
-    """The same, with heads that give half of their attention to one patch."""
+    """An explanation with heads that give half of their attention to one patch."""
     assert explanation.attention is not None
     attention = explanation.attention / 2
     attention[..., 3] += 0.5
@@ -206,12 +205,12 @@ def two(other: Explanation) -> list[ShownModel]:
     return [ShownModel(peaked(explanation_of(SPEC)), "one", "1-"), ShownModel(other, "other", "2-")]
 
 
-def of_alike(models: list[ShownModel], name: str) -> list[PictureGroup]:
-    return [w for groups in sections(models).values() for w in groups if any(name in p.name for p in w.pictures)]
+def groups_with(models: list[ShownModel], name: str) -> list[PictureGroup]:
+    return [g for groups in sections(models).values() for g in groups if any(name in p.name for p in g.pictures)]
 
 
 def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> None:
-    pair = two(told(explanation_of(SPEC), 1, 5))
+    pair = two(with_prediction(explanation_of(SPEC), 1, 5))
     assert [(s.outcome, s.places, s.same) for s in chosen(pair)] == [
         ("right", ((0, 2, 3), (0, 2, 3)), True),
         ("differing", ((1,), (1,)), True),
@@ -221,27 +220,26 @@ def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> 
     for group in sections(pair)[PREDICTED]:
         sheets = [picture.chart for picture in group.pictures]
         assert all(isinstance(sheet, Tiles) for sheet in sheets) and len(sheets) == 2
-        one, other = ([t.pixels.tobytes() for t in s.strips[0].tiles] for s in sheets if isinstance(s, Tiles))
-        assert one == other
+        first, second = ([t.pixels.tobytes() for t in s.strips[0].tiles] for s in sheets if isinstance(s, Tiles))
+        assert first == second
     assert "some of the models only" in sections(pair)[PREDICTED][1].said
 
 
 def test_models_without_an_image_in_common_are_shown_on_their_own_and_it_is_said() -> None:
     pair = two(explanation_of(SPEC, seed=1))
     assert [(s.outcome, s.same) for s in in_full(pair)] == [("right", False), ("wrong", False)]
-    groups = [*of_alike(pair, "attention-"), *of_alike(pair, "examples-")]
+    groups = [*groups_with(pair, "attention-"), *groups_with(pair, "examples-")]
     assert len(groups) == 4 and all("another for each model" in group.said for group in groups)
-    patches = of_alike(pair, "patches")
-    assert [len(group.pictures) for group in patches] == [2] and len(
-        of_alike(two(explanation_of(SPEC)), "patches")
-    ) == 1
+    patches = groups_with(pair, "patches")
+    assert [len(group.pictures) for group in patches] == [2]
+    assert len(groups_with(two(explanation_of(SPEC)), "patches")) == 1
 
 
 def test_a_layer_has_one_scale_for_all_models_and_it_is_written() -> None:
     weak = explanation_of(SPEC)
     assert weak.attention is not None
     weak = replace(weak, attention=np.full_like(weak.attention, 1 / SPEC.patches))
-    group = of_alike(two(weak), "attention-1")[0]
+    group = groups_with(two(weak), "attention-1")[0]
     strong, pale = (picture.chart for picture in group.pictures)
     assert isinstance(strong, Tiles) and isinstance(pale, Tiles)
     for row, other in zip(strong.strips[1:], pale.strips[1:], strict=True):
@@ -249,7 +247,7 @@ def test_a_layer_has_one_scale_for_all_models_and_it_is_written() -> None:
         assert most > 4 / SPEC.patches, "as in a head that looks somewhere"
         assert row.most == other.most == pytest.approx(most)
         assert row.scale == other.scale == f"to {100 * most:.0f} %"
-    (alone,) = of_alike([ShownModel(weak)], "attention-1")
+    (alone,) = groups_with([ShownModel(weak)], "attention-1")
     (uniform,) = (picture.chart for picture in alone.pictures)
     assert isinstance(uniform, Tiles)
     assert {strip.most for strip in uniform.strips[1:]} == {4 / SPEC.patches}, "what attends to all alike is pale"
@@ -277,23 +275,23 @@ def similar(touching: float, row: float, column: float, others: float) -> ShownM
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "phrase"),
     [
         ((0.8, 0.6, 0.5, 0.1), "show the grid"),
         ((0.8, 0.6, -0.2, -0.3), "show part of the grid"),
         ((0.1, 0.1, 0.0, 0.0), "do not show the grid"),
     ],
 )
-def test_it_is_said_which_learned_positions_are_alike(values: tuple[float, float, float, float], said: str) -> None:
+def test_it_is_said_which_learned_positions_are_alike(values: tuple[float, float, float, float], phrase: str) -> None:
     model = similar(*values)
-    found = likeness(model.explanation)
-    assert found is not None
-    assert [found.touching, found.row, found.column, found.others] == pytest.approx(values)
+    alike = likeness(model.explanation)
+    assert alike is not None
+    assert [alike.touching, alike.row, alike.column, alike.others] == pytest.approx(values)
     (sentence,) = explanation_text.in_short([model])
-    assert "(mine)" in sentence and said in sentence
-    assert "not" in said or all(f"{value:.2f}".replace("-", MINUS) in sentence for value in values)
-    given = model.explanation.about.model_copy(update={"learned": False})
-    assert explanation_text.in_short([replace(model, explanation=replace(model.explanation, about=given))]) == []
+    assert "(mine)" in sentence and phrase in sentence
+    assert "not" in phrase or all(f"{value:.2f}".replace("-", MINUS) in sentence for value in values)
+    about = model.explanation.about.model_copy(update={"learned": False})
+    assert explanation_text.in_short([replace(model, explanation=replace(model.explanation, about=about))]) == []
 
 
 def test_it_is_said_how_far_heads_look_beside_uniform_attention() -> None:
@@ -304,9 +302,8 @@ def test_it_is_said_how_far_heads_look_beside_uniform_attention() -> None:
     assert sentence.startswith("2 of 6 heads look near") and f"1.0 to {uniform:.1f} pixels (other)" in sentence
     (none,) = explanation_text.in_short([ShownModel(far)])
     assert none.startswith("None of 6 heads looks near")
-    (group,) = of_alike([ShownModel(far, "far", "1-"), ShownModel(near, "near", "2-")], "distances")
+    (group,) = groups_with([ShownModel(far, "far", "1-"), ShownModel(near, "near", "2-")], "distances")
     (picture,) = group.pictures
-    assert isinstance(picture.chart, Trends) and [*picture.chart.points["colour"].unique()] == ["far", "near"], (
-        "one scale for all"
-    )
+    assert isinstance(picture.chart, Trends)
+    assert [*picture.chart.points["colour"].unique()] == ["far", "near"], "one scale for all"
     assert [value for _, value in picture.chart.levels] == [uniform]

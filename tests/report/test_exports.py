@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 
 from tests.conftest import REPOSITORY, not_there
 from tests.report.browser import opened
-from tests.report.builders import CellPlan, Plan, blank, build, factorial, no_triton, written
+from tests.report.builders import SMALL, CellPlan, Plan, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
 from vitbench.report.exports.export_runs import EXTRAS
@@ -43,8 +43,8 @@ def test_where_the_extra_is_missing_one_line_says_how_to_get_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     made(tmp_path)
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda module: None if module in EXTRAS[name] else found(module))
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module: None if module in EXTRAS[name] else find(module))
     with pytest.raises(SystemExit) as end:
         main(["report", str(tmp_path / "study"), "--out", str(tmp_path / "out"), "--export", name])
     (line,) = capsys.readouterr().err.splitlines()
@@ -83,16 +83,13 @@ def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
         assert run.info.start_time == round(1000 * record.started_at.timestamp())
         if planned.trial.kind == "train" and record.state == "ok":
             assert run.data.metrics["final/test_accuracy_pct"] == record.values.test_accuracy_pct
-            history = client.get_metric_history(run.info.run_id, "train_loss")
-            assert [(m.step, m.value) for m in history] == [
-                (epoch.epoch, epoch.train_loss) for epoch in record.values.epochs
-            ]  # fmt: skip
+            history = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "train_loss")]
+            assert history == [(epoch.epoch, epoch.train_loss) for epoch in record.values.epochs]
         elif planned.trial.kind == "time" and record.state == "ok":
             assert run.data.metrics["final/latency_ms_p50"] == record.values.latency_ms_p50
         else:
             assert run.data.tags["vitbench.reason"] == 'attention "triton" runs on cuda, not on cpu'
-    commit = by_trial[study.info.trials[0].id].data.tags["vitbench.commit"]
-    assert commit.startswith("89abcdef")
+    assert by_trial[study.info.trials[0].id].data.tags["vitbench.commit"].startswith("89abcdef")
     whole = (out / "mlflow" / "mlflow.db").read_bytes()
     assert str(tmp_path).encode() not in whole and str(Path.cwd()).encode() not in whole, "no path of this machine"
 
@@ -108,10 +105,10 @@ def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
     outcomes = study.outcomes()
     for file in files:
         events = EventAccumulator(str(file)).Reload()
-        text = events.Tensors("tags/text_summary" if "tags/text_summary" in events.Tags()["tensors"] else "tags")
-        shown = text[0].tensor_proto.string_val[0].decode()
-        record = next(r for trial_id, r in outcomes.items() if trial_id in shown)
-        assert f"`{record.state}`" in shown
+        tensors = events.Tensors("tags/text_summary" if "tags/text_summary" in events.Tags()["tensors"] else "tags")
+        text = tensors[0].tensor_proto.string_val[0].decode()
+        record = next(r for trial_id, r in outcomes.items() if trial_id in text)
+        assert f"`{record.state}`" in text
         if record.state == "ok" and record.trial.kind == "train":
             losses = [(epoch.epoch, pytest.approx(epoch.train_loss)) for epoch in record.values.epochs]
             assert scalars(events, "train_loss") == losses
@@ -171,37 +168,35 @@ DRAWN = """document.getElementById('plot').data.flatMap(trace =>
 
 def test_the_page_to_explore_has_every_run_and_asks_for_nothing(tmp_path: Path, browser: Browser) -> None:
     wanted("explore")
-    study = build(
-        tmp_path / "study", factorial({"norm": ("pre", "post"), "positions": ("learned", "none")}, seeds=(0, 1))
-    )
+    study = build(tmp_path / "study", factorial(SMALL, seeds=(0, 1)))
     page = written(study, tmp_path / "out", exports=["explore"]).parent / "explore" / "index.html"
     accuracy = {(r["norm"], r["positions"], r["seed"]): r["test_accuracy_pct"]
                 for r in View(study).trials.query("kind == 'train'").to_dict("records")}  # fmt: skip
-    with opened(browser, page) as shown:
-        assert shown.requests == [page.as_uri()] and not [m for m in shown.messages if "GL Driver" not in m]
-        drawn = shown.value(DRAWN)
+    with opened(browser, page) as window:
+        assert window.requests == [page.as_uri()] and not [m for m in window.messages if "GL Driver" not in m]
+        drawn = window.value(DRAWN)
         assert sorted((x, y, name) for x, y, name, _ in drawn) == sorted(
             (norm, y, positions) for (norm, positions, _), y in accuracy.items()
         )
-        shown.page.select_option("[name=baseline]", label="positions = learned")
-        shown.page.select_option("[name=facet]", label="norm")
+        window.page.select_option("[name=baseline]", label="positions = learned")
+        window.page.select_option("[name=facet]", label="norm")
         differences = sorted((norm, y - accuracy[norm, "learned", seed]) for (norm, _, seed), y in accuracy.items())
-        drawn = shown.value(DRAWN)
+        drawn = window.value(DRAWN)
         assert {panel for _, _, _, panel in drawn} == {"x", "x2"}
         assert [x for x, *_ in sorted(drawn)] == [x for x, _ in differences]
         assert [y for _, y, *_ in sorted(drawn)] == pytest.approx([y for _, y in differences])
-        shown.page.select_option("[name=show]", label="timings")
-        assert len(shown.value(DRAWN)) == len(View(study).trials.query("kind == 'time'"))
+        window.page.select_option("[name=show]", label="timings")
+        assert len(window.value(DRAWN)) == len(View(study).trials.query("kind == 'time'"))
 
 
 def test_hostile_names_are_text_to_the_page_to_explore(tmp_path: Path, browser: Browser) -> None:
     wanted("explore")
     page = written(hostile_study(tmp_path / "hostile"), tmp_path / "out", exports=["explore"]).parent / "explore"
-    with opened(browser, page / "index.html") as shown:
-        for axis in shown.value("[...document.querySelectorAll('[name=facet] option')].map(o => o.value)"):
-            shown.page.select_option("[name=facet]", value=axis)
-        assert shown.value(DRAWN) and not shown.value("document.querySelectorAll('img, #plot script').length")
-        assert not [m for m in shown.messages if "GL Driver" not in m] and len(shown.requests) == 1
+    with opened(browser, page / "index.html") as window:
+        for axis in window.value("[...document.querySelectorAll('[name=facet] option')].map(o => o.value)"):
+            window.page.select_option("[name=facet]", value=axis)
+        assert window.value(DRAWN) and not window.value("document.querySelectorAll('img, #plot script').length")
+        assert not [m for m in window.messages if "GL Driver" not in m] and len(window.requests) == 1
 
 
 @pytest.mark.parametrize("name", [pytest.param("mlflow", marks=pytest.mark.slow), "tensorboard", "wandb", "explore"])

@@ -28,21 +28,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from tests.report.builders import CPU, GPU, CellPlan, Plan, build, charts_of, factorial, reference
+from tests.report.builders import CPU, GPU, SMALL, CellPlan, Plan, build, charts_of, factorial, reference
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast
 from vitbench.report.document import Bar, Forest, ForestRow, Scale
 from vitbench.report.figures import colours, marks
-from vitbench.report.figures.charts import (
-    SPOT,
-    Chart,
-    Colouring,
-    Curves,
-    Front,
-    Heat,
-    Nested,
-    Roofline,
-    Trends,
-)
+from vitbench.report.figures.charts import SPOT, Chart, Colouring, Curves, Front, Heat, Nested, Roofline, Trends
 from vitbench.report.figures.colours import PAPER, alone
 from vitbench.report.figures.draw import draw, figure, style
 from vitbench.report.figures.parts import fit, inches
@@ -60,12 +50,12 @@ def texts(chart: Chart) -> tuple[list[tuple[str, tuple[float, float, float, floa
     with style():
         made = figure(chart)
         made.draw_without_rendering()
-        shown: list[Text] = [text for legend in made.legends for text in (*legend.get_texts(), legend.get_title())]
+        labels: list[Text] = [text for legend in made.legends for text in (*legend.get_texts(), legend.get_title())]
         for ax in made.axes:
-            shown += [*ax.texts, ax.title, ax._left_title, ax._right_title]
-            shown += [label for axis in (ax.xaxis, ax.yaxis) for label in _labels(axis)]
+            labels += [*ax.texts, ax.title, ax._left_title, ax._right_title]
+            labels += [label for axis in (ax.xaxis, ax.yaxis) for label in _labels(axis)]
         boxes = [
-            (t.get_text(), t.get_window_extent().extents) for t in shown if t.get_visible() and t.get_text().strip()
+            (t.get_text(), t.get_window_extent().extents) for t in labels if t.get_visible() and t.get_text().strip()
         ]
         width, height = made.bbox.width, made.bbox.height
     return [(text, (float(a), float(b), float(c), float(d))) for text, (a, b, c, d) in boxes], (width, height)
@@ -81,13 +71,13 @@ def _labels(axis: Axis) -> Iterator[Text]:
 
 def faults(chart: Chart) -> list[str]:
     """Texts that touch, and texts that the picture's edge cuts off."""
-    found, (width, height) = texts(chart)
-    assert found
-    bad = [f"{text} is cut off" for text, (left, bottom, right, top) in found
+    boxes, (width, height) = texts(chart)
+    assert boxes
+    bad = [f"{text} is cut off" for text, (left, bottom, right, top) in boxes
            if left < -TOUCH or bottom < -TOUCH or right > width + TOUCH or top > height + TOUCH]  # fmt: skip
-    for (one, a), (other, b) in itertools.combinations(found, 2):
+    for (first, a), (second, b) in itertools.combinations(boxes, 2):
         if min(a[2], b[2]) - max(a[0], b[0]) > TOUCH and min(a[3], b[3]) - max(a[1], b[1]) > TOUCH:
-            bad.append(f"{one} / {other}")
+            bad.append(f"{first} / {second}")
     return bad
 
 
@@ -112,9 +102,8 @@ def numbers(cells: int) -> Plan:
 
 def one_seed(cells: int) -> Plan:
     """Four axes, one seed, one device."""
-    two = {"norm": ("pre", "post"), "positions": ("learned", "none")}
-    many = {"heads": (1, 2, 4, 8, 16), "depth": tuple(range(1, 11)), **two}
-    return factorial(two if cells == 4 else many, modes=("inference",))
+    many = {"heads": (1, 2, 4, 8, 16), "depth": tuple(range(1, 11)), **SMALL}
+    return factorial(SMALL if cells == 4 else many, modes=("inference",))
 
 
 @pytest.mark.parametrize(
@@ -151,10 +140,10 @@ LINE = ("colour", "at", "value")
 
 
 def roofline(points: int) -> Roofline:
-    made = [(f"cpu, float32, batch size {n} {LONG}", f"v{n % 9} {LONG}", 2.0**n % 300 + 0.1, 1e9 * (n + 1))
+    rows = [(f"cpu, float32, batch size {n} {LONG}", f"v{n % 9} {LONG}", 2.0**n % 300 + 0.1, 1e9 * (n + 1))
             for n in range(points)]  # fmt: skip
-    values = [*dict.fromkeys(value for _, value, *_ in made)]
-    return Roofline((0.9e12, 1e12), (0.5e10, 1e10), Colouring(LONG, values, values), frame(made, SPEED))
+    values = [*dict.fromkeys(value for _, value, *_ in rows)]
+    return Roofline((0.9e12, 1e12), (0.5e10, 1e10), Colouring(LONG, values, values), frame(rows, SPEED))
 
 
 VALUES = [f"value {n} {'x' * 60}" for n in range(12)]
@@ -186,9 +175,9 @@ def of_each_kind() -> Iterator[Chart]:
         yield roofline(n)
     for n, wide in itertools.product((3, 48, 200), (False, True)):
         colours = Colouring(LONG, VALUES[:8], VALUES[:8])
-        at = [10.0 * (i + 1) for i in range(n)]
-        lines = frame([(name, x, y) for name in VALUES[:8] for x in at[:: n // 3] for y in (1.0, 2.0)], LINE)
-        yield Trends(LONG, "test accuracy (%)", at, lines, colours, logarithmic=wide)
+        numbers = [10.0 * (i + 1) for i in range(n)]
+        lines = frame([(name, x, y) for name in VALUES[:8] for x in numbers[:: n // 3] for y in (1.0, 2.0)], LINE)
+        yield Trends(LONG, "test accuracy (%)", numbers, lines, colours, logarithmic=wide)
     near = [1e4, 1.2e4, 1.25e4, 1e5, 1e7]
     ones = frame([("", n, 1.0) for n in near], LINE)
     yield Trends("train.images", "accuracy (%)", near, ones, Colouring(), logarithmic=False)
@@ -221,7 +210,7 @@ def test_names_that_differ_are_never_cut_to_the_same_text(names: list[str]) -> N
         assert all(inches(line, 7.5) <= ROOM or len(line) <= 12 for label in labels for line in label.split("\n"))
 
 
-def shown(made: Figure) -> list[str]:
+def words_of(made: Figure) -> list[str]:
     """Every text of a figure that is not a number of an axis."""
     texts = [text.get_text() for ax in made.axes for text in (*ax.texts, *ax.get_yticklabels())]
     return texts + [text.get_text() for legend in made.legends for text in legend.get_texts()]
@@ -235,8 +224,8 @@ def test_a_name_of_45_letters_is_whole_in_forest_plots_and_in_legends() -> None:
     runs = frame([("", each, "loss", "1", epoch, epoch + 1.0) for each in (name, "b") for epoch in (1, 2)], RUN)
     lines = Curves(["loss"], "", [""], runs, colouring)
     with style():
-        assert name in shown(figure(lines))
-        assert any(name in text.replace("\n", " ") for text in shown(figure(plot)))
+        assert name in words_of(figure(lines))
+        assert any(name in text.replace("\n", " ") for text in words_of(figure(plot)))
 
 
 def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place() -> None:
@@ -263,7 +252,7 @@ def test_a_roofline_has_no_word_on_its_line_and_every_mark_open_at_its_place() -
         points = picture.chart.points
         true = {*zip(points["flops_per_byte"], points["flops_per_s"] / 1e9, strict=True)}
         assert {tuple(map(float, mark.get_offsets()[0])) for mark in marks} == true
-        assert not [text for text in shown(made) if "…" in text]
+        assert not [text for text in words_of(made) if "…" in text]
 
 
 def front(spots: Sequence[tuple[Any, ...]]) -> Front:
@@ -271,10 +260,9 @@ def front(spots: Sequence[tuple[Any, ...]]) -> Front:
 
 
 def test_a_front_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on() -> None:
-    nan = float("nan")
     chart = front([
         ("a", "", 100.0, 80.0, 110.0, False, 50.0, 1.0, True, ""),
-        ("b", "", 101.0, nan, nan, False, 50.0, nan, False, ""),
+        ("b", "", 101.0, math.nan, math.nan, False, 50.0, math.nan, False, ""),
         ("c", "", 300.0, 250.0, 340.0, False, 40.0, 2.0, True, ""),
         ("d", "", 200.0, 150.0, 350.0, True, 45.0, 2.0, False, ""),
     ])  # fmt: skip
@@ -284,11 +272,8 @@ def test_a_front_shows_both_spreads_and_leaves_open_what_is_not_to_be_relied_on(
         bars = [tuple(map(tuple, path.vertices)) for c in ax.collections if isinstance(c, LineCollection)
                 for path in c.get_paths()]  # fmt: skip
         assert ((80.0, 50.0), (110.0, 50.0)) in bars and ((100.0, 49.0), (100.0, 51.0)) in bars and len(bars) == 6
-        opened = {
-            tuple(c.get_offsets()[0]): to_hex(c.get_facecolor()[0]) == PAPER
-            for c in ax.collections
-            if isinstance(c, PathCollection)
-        }
+        marks = [c for c in ax.collections if isinstance(c, PathCollection)]
+        opened = {tuple(mark.get_offsets()[0]): to_hex(mark.get_facecolor()[0]) == PAPER for mark in marks}
         assert opened == {(cost, gain): cost == 200 for cost, gain in ((100, 50), (101, 50), (300, 40), (200, 45))}
         (line,) = ax.lines
         assert sorted(line.get_xdata()) == [100.0, 300.0], "the cells that nothing surpasses, and no other"
@@ -300,14 +285,13 @@ def pixels(ax: Axes, data: object) -> np.ndarray:
 
 
 def test_a_value_has_one_colour_in_the_pictures_of_its_axis(tmp_path: Path) -> None:
-    axes = {"heads": (1, 2, 4, 8), "norm": ("pre", "post"), "positions": ("learned", "none")}
-    charts = charts_of(View(build(tmp_path, factorial(axes, seeds=(0, 1)))))
+    charts = charts_of(View(build(tmp_path, factorial({"heads": (1, 2, 4, 8), **SMALL}, seeds=(0, 1)))))
     colourings = [c.colouring for c in charts if isinstance(c, (Curves, Front, Trends)) and c.colouring.values]
     assert len(colourings) > 2
-    for one, other in itertools.combinations(colourings, 2):
-        if one.title == other.title:
-            mine, its = colours.colours_of(one), colours.colours_of(other)
-            assert all(mine[value] == its[value] for value in mine.keys() & its.keys())
+    for pair in itertools.combinations(colourings, 2):
+        if pair[0].title == pair[1].title:
+            first, second = map(colours.colours_of, pair)
+            assert all(first[value] == second[value] for value in first.keys() & second.keys())
 
 
 def test_marks_and_letters_stand_out_on_white_and_on_dark_paper() -> None:
@@ -338,12 +322,13 @@ def test_marks_of_a_forest_plot_are_where_the_numbers_of_the_csv_file_say() -> N
 def test_a_chart_is_the_same_bytes_twice_and_its_text_is_text() -> None:
     hostile = "</svg><script>alert(1)</script> $x$ & {#} \N{RIGHT-TO-LEFT OVERRIDE}"
     rows = forest([Bar(1.5, 1.0, 2.0, (1.0, 2.0))], Scale(), hostile)
-    one = draw(rows)
-    assert one == draw(rows)
-    assert "<script" not in one.svg and "$x$" in one.svg and "&lt;script" in one.svg
-    document = ElementTree.fromstring(alone(one.svg))
-    assert document.tag.endswith("svg") and "prefers-color-scheme" in alone(one.svg) and "var(" not in alone(one.svg)
-    with Image.open(io.BytesIO(one.png)) as png:
+    drawn = draw(rows)
+    assert drawn == draw(rows)
+    assert "<script" not in drawn.svg and "$x$" in drawn.svg and "&lt;script" in drawn.svg
+    svg = alone(drawn.svg)
+    document = ElementTree.fromstring(svg)
+    assert document.tag.endswith("svg") and "prefers-color-scheme" in svg and "var(" not in svg
+    with Image.open(io.BytesIO(drawn.png)) as png:
         assert round(png.info["dpi"][0]) == 200 and png.width <= 1440
     box = [float(side) for side in document.attrib["viewBox"].split()]
     assert png.width == pytest.approx(box[2] / 72 * 200, abs=1), "one figure, as pixels and as shapes"

@@ -40,13 +40,13 @@ def plot(bars: tuple[Bar, ...], scale: Scale, name: str = "a long name of a valu
 
 
 def numbers() -> Section:
-    rows = [{"cell": Md(f"cell {n}"), "value": Md(f"{bar.value:.1f}"), "steps": Md("7")} for n, bar in enumerate(BARS)]
-    made = table(rows[:3], {"value", "steps"}, bars={"value": (BARS[:3], Scale())}, optional={"steps"})
-    return Section("Numbers", [made])
+    bars = BARS[:3]
+    rows = [{"cell": Md(f"cell {n}"), "value": Md(f"{bar.value:.1f}"), "steps": Md("7")} for n, bar in enumerate(bars)]
+    return Section("Numbers", [table(rows, {"value", "steps"}, bars={"value": (bars, Scale())}, optional={"steps"})])
 
 
 @contextmanager
-def shown(
+def page_with(
     browser: Browser, folder: Path, *sections: Section, width: int = 1280, folded: bool = False
 ) -> Iterator[Opened]:
     file = folder / "index.html"
@@ -73,7 +73,7 @@ PLACES = """() => [...document.querySelectorAll('.forest')].map(forest => {
 
 
 def placed(ticks: list[tuple[float, float]], scale: Scale) -> Callable[[float], Any]:
-    """Where a value lies in pixels, by the first and the last number along the axis."""
+    """A value's place in pixels, by the first and the last number along the axis."""
     along = math.log if scale.logarithmic else float
     (first, left), (last, right) = ticks[0], ticks[-1]
     wide = (right - left) / (along(last) - along(first))
@@ -83,14 +83,14 @@ def placed(ticks: list[tuple[float, float]], scale: Scale) -> Callable[[float], 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_marks_are_where_their_numbers_are_on_the_axis(browser: Browser, tmp_path: Path, width: int) -> None:
     plots = [(BARS, POINTS), (RATIOS, TIMES)]
-    with shown(browser, tmp_path, Section("Plots", [plot(*each) for each in plots]), width=width) as page:
-        found = page.value(PLACES)
-    for (bars, scale), seen in zip(plots, found, strict=True):
-        ticks = [(float(text.replace("\N{MINUS SIGN}", "-")), x) for text, x in seen["ticks"]]
+    with page_with(browser, tmp_path, Section("Plots", [plot(*each) for each in plots]), width=width) as page:
+        forests = page.value(PLACES)
+    for (bars, scale), forest in zip(plots, forests, strict=True):
+        ticks = [(float(text.replace("\N{MINUS SIGN}", "-")), x) for text, x in forest["ticks"]]
         assert len(ticks) > 1 and ticks == sorted(ticks)
         place = placed(ticks, scale)
         assert [x for _, x in ticks] == [place(value) for value, _ in ticks]
-        for bar, row in zip(bars, seen["rows"], strict=True):
+        for bar, row in zip(bars, forest["rows"], strict=True):
             assert row["mark"] == ([place(bar.value)] if math.isfinite(bar.value) else [])
             assert row["span"] == ([[place(bar.low), place(bar.high)]] if math.isfinite(bar.low) else [])
             assert row["seeds"] == ([place(point) for point in bar.points] if len(bar.points) > 1 else [])
@@ -99,7 +99,7 @@ def test_marks_are_where_their_numbers_are_on_the_axis(browser: Browser, tmp_pat
 
 def test_many_values_are_drawn_as_their_interval_alone(browser: Browser, tmp_path: Path) -> None:
     many = [Bar(0.0, -1.0, 1.0, tuple(n / 100 for n in range(count))) for count in (MOST_POINTS, MOST_POINTS + 1)]
-    with shown(browser, tmp_path, Section("Plots", [plot(tuple(many), POINTS)])) as page:
+    with page_with(browser, tmp_path, Section("Plots", [plot(tuple(many), POINTS)])) as page:
         (drawn,) = page.value(PLACES)
     assert [len(row["seeds"]) for row in drawn["rows"]] == [MOST_POINTS, 0]
 
@@ -110,7 +110,7 @@ def test_everybody_can_read_it_and_it_fits_the_window(
     browser: Browser, tmp_path: Path, width: int, scheme: str
 ) -> None:
     plots = [plot(BARS, POINTS), plot(RATIOS, TIMES, "x" * 90)]
-    with shown(
+    with page_with(
         browser, tmp_path, Section("Plots", plots), Section("Folded", [plot(BARS, POINTS)], folded=True), numbers()
     ):
         pass
@@ -134,7 +134,7 @@ def test_what_is_folded_opens_where_a_link_leads_into_it(browser: Browser, tmp_p
         Section(title, [Md("word " * 900), Heading(f"Within {title}"), plot(BARS, POINTS)], True) for title in "AB"
     ]
     state = "[...document.querySelectorAll('details')].map(box => box.open)"
-    with shown(browser, tmp_path, *folded, folded=True) as page:
+    with page_with(browser, tmp_path, *folded, folded=True) as page:
         assert page.value(state) == [False, False]
         page.page.click("nav a[href='#b']")
         page.page.wait_for_function("document.querySelectorAll('details')[1].open")
@@ -146,7 +146,7 @@ def test_what_is_folded_opens_where_a_link_leads_into_it(browser: Browser, tmp_p
 
 
 def test_columns_that_few_need_can_be_shown_and_hidden_again(browser: Browser, tmp_path: Path) -> None:
-    with shown(browser, tmp_path, numbers()) as page:
+    with page_with(browser, tmp_path, numbers()) as page:
         head, button = page.page.locator("th.optional"), page.page.locator(".more")
         assert head.text_content() == "steps" and not head.is_visible()
         assert (button.text_content(), button.get_attribute("aria-expanded")) == ("Show 1 more column", "false")
@@ -160,7 +160,7 @@ def test_columns_that_few_need_can_be_shown_and_hidden_again(browser: Browser, t
 
 
 def test_a_row_tells_its_details_under_the_pointer(browser: Browser, tmp_path: Path) -> None:
-    with shown(browser, tmp_path, Section("Plots", [plot(BARS, POINTS)]), width=390) as page:
+    with page_with(browser, tmp_path, Section("Plots", [plot(BARS, POINTS)]), width=390) as page:
         tip = page.page.locator("#tip")
         assert not tip.is_visible()
         page.page.hover(".forest tbody tr:nth-child(2)")
@@ -174,7 +174,7 @@ def test_a_row_tells_its_details_under_the_pointer(browser: Browser, tmp_path: P
 def test_hostile_names_are_text(browser: Browser, tmp_path: Path) -> None:
     rows = [ForestRow(text, text, Bar(1.0, 0.0, 2.0), ("+1.0", ""), "better", text) for text in HOSTILE]
     block = Forest(HOSTILE[0], tuple(rows), POINTS, HOSTILE[1])
-    with shown(browser, tmp_path, Section("Plots", [block])) as page:
+    with page_with(browser, tmp_path, Section("Plots", [block])) as page:
         names = page.value("[...document.querySelectorAll('.forest tbody th')].map(e => [e.firstChild.data.trim(), "
                            "e.querySelector('small').textContent])")  # fmt: skip
         tips = page.value("[...document.querySelectorAll('.forest tbody tr')].map(e => e.dataset.tip)")

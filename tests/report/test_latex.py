@@ -31,10 +31,10 @@ def study(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
 
 def parts_of(tex: str) -> list[tuple[str, list[str], list[str]]]:
     """(alignment, heads, rows) of each part of a table."""
-    found = re.findall(
+    parts = re.findall(
         r"\\begin\{tabular\}\{([^\n]*)\}\n\\toprule\n([^\n]*) \\\\\n\\midrule\n(.*?)\\bottomrule", tex, re.DOTALL
     )
-    return [(align, [joined(head) for head in cells(heads)], rows.splitlines()) for align, heads, rows in found]
+    return [(align, [joined(head) for head in cells(heads)], rows.splitlines()) for align, heads, rows in parts]
 
 
 def joined(head: str) -> str:
@@ -51,9 +51,9 @@ def test_every_table_of_the_page_is_there_row_by_row(study: StudyFolder, tmp_pat
     out = written(study, tmp_path / "out", exports=["latex"]).parent
     files = {file.name: file.read_text(encoding="utf-8") for file in (out / "latex").iterdir()}
     document = compose(View(study), Files(blank))
-    found = exported(document)
-    assert files == found and len(files) > 3
-    for tex, table in zip(found.values(), tables(document), strict=True):
+    expected = exported(document)
+    assert files == expected and len(files) > 3
+    for tex, table in zip(expected.values(), tables(document), strict=True):
         ((align, heads, rows),) = parts_of(tex)
         assert len(rows) == len(table.rows)
         columns = len(re.sub(r">\{[^}]*\}p\{\d+em\}", "l", align))
@@ -74,11 +74,11 @@ def test_best_values_are_bold_and_signs_are_those_of_latex(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["a_b & 5 % of $x^2$ #1 {y} ~ \\z < > |", "\\input{/etc/passwd}", "\\write18{ls}"])
 def test_nothing_in_a_name_is_obeyed(text: str) -> None:
-    shown = escape(text)
+    latex = escape(text)
     for spelled, sign in sorted(PLAIN.items(), key=lambda pair: -len(pair[0])):
-        shown = shown.replace(spelled, f"\0{ord(sign)}\0")
-    assert "\\" not in shown, "no command is left but those that stand for a sign"
-    assert re.sub("\0(\\d+)\0", lambda m: chr(int(m[1])), shown) == text
+        latex = latex.replace(spelled, f"\0{ord(sign)}\0")
+    assert "\\" not in latex, "no command is left but those that stand for a sign"
+    assert re.sub("\0(\\d+)\0", lambda m: chr(int(m[1])), latex) == text
 
 
 def test_it_compiles(study: StudyFolder, tmp_path: Path) -> None:
@@ -88,8 +88,7 @@ def test_it_compiles(study: StudyFolder, tmp_path: Path) -> None:
     names = sorted(file.stem for file in (out / "latex").iterdir())
     body = "\n".join(f"\\input{{latex/{name}}}\\clearpage" for name in names)
     head = "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{textcomp,booktabs,graphicx,array}"
-    document = f"{head}\\begin{{document}}{body}\\end{{document}}"
-    (out / "all.tex").write_text(document)
+    (out / "all.tex").write_text(f"{head}\\begin{{document}}{body}\\end{{document}}")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     done = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]

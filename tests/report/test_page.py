@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.conftest import REPOSITORY
 from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
@@ -66,8 +66,8 @@ def test_it_opens_without_a_word_or_a_request_and_everybody_can_read_it(
 
 @pytest.fixture
 def grid(browser: Browser, pages: Pages) -> Iterator[Page]:
-    with opened(browser, pages["grid"]) as shown:
-        yield shown.page
+    with opened(browser, pages["grid"]) as window:
+        yield window.page
 
 
 BOX = "#speed-and-memory ~ .table"
@@ -77,20 +77,24 @@ FIRST = 1
 
 
 def column(page: Page, number: int, table: str = TABLE) -> list[str]:
-    """What is seen of a column, from the top."""
-    found: list[str] = page.evaluate(
+    """The cells of a column that are seen, from the top."""
+    cells: list[str] = page.evaluate(
         "([table, n]) => [...document.querySelector(table).tBodies[0].rows].filter(r => !r.hidden)"
-        ".map(r => r.cells[n].textContent)",
-        [table, number],
-    )
-    return found
+        ".map(r => r.cells[n].textContent)", [table, number],
+    )  # fmt: skip
+    return cells
 
 
 def heads(page: Page) -> list[str]:
-    found: list[str] = page.evaluate(
+    names: list[str] = page.evaluate(
         "t => [...document.querySelector(t).tHead.rows[0].cells].map(c => c.textContent)", TABLE
     )
-    return found
+    return names
+
+
+def sorter(page: Page, number: int) -> Locator:
+    """The button that sorts a column."""
+    return page.locator(TABLE).first.locator("th button").nth(number)
 
 
 def numbers(cells: list[str]) -> list[float]:
@@ -100,7 +104,7 @@ def numbers(cells: list[str]) -> list[float]:
 def test_a_click_sorts_a_column_up_then_down_then_as_it_was(grid: Page) -> None:
     place = heads(grid).index(LATENCY)
     before = column(grid, place)
-    button = grid.locator(TABLE).first.locator("th button").nth(place)
+    button = sorter(grid, place)
     button.click()
     up = column(grid, place)
     assert numbers(up) == sorted(numbers(before)) and len(up) == len(before)
@@ -113,20 +117,20 @@ def test_a_click_sorts_a_column_up_then_down_then_as_it_was(grid: Page) -> None:
 
 
 def test_words_are_sorted_as_words_and_states_come_after_numbers(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["all-states"]) as shown:
-        page = shown.page
+    with opened(browser, pages["all-states"]) as window:
+        page = window.page
         place = heads(page).index(LATENCY)
         for _ in range(2):
-            page.locator(TABLE).first.locator("th button").nth(place).click()
+            sorter(page, place).click()
             cells = column(page, place)
             assert [bool(re.match(r"\d+\.\d", cell)) for cell in cells] == [True, *[False] * (len(cells) - 1)]
-        page.locator(TABLE).first.locator("th button").nth(0).click()
+        sorter(page, 0).click()
         assert column(page, 0) == sorted(column(page, 0))
 
 
 def test_the_keyboard_sorts_and_filters(grid: Page) -> None:
     words = [*dict.fromkeys(column(grid, FIRST))]
-    grid.locator(TABLE).first.locator("th button").nth(FIRST).focus()
+    sorter(grid, FIRST).focus()
     grid.keyboard.press("Enter")
     assert column(grid, FIRST) == sorted(column(grid, FIRST))
     grid.keyboard.press("Tab")
@@ -144,17 +148,17 @@ def test_the_keyboard_sorts_and_filters(grid: Page) -> None:
 
 
 def test_hostile_names_are_text(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["hostile"]) as shown:
-        assert sorted(column(shown.page, 0, "#published-and-measured ~ .table table")) == sorted(map(as_read, HOSTILE))
-        rows = shown.value("[...document.querySelectorAll('.forest tbody th')].map(th => th.firstChild.data.trim())")
+    with opened(browser, pages["hostile"]) as window:
+        assert sorted(column(window.page, 0, "#published-and-measured ~ .table table")) == sorted(map(as_read, HOSTILE))
+        rows = window.value("[...document.querySelectorAll('.forest tbody th')].map(th => th.firstChild.data.trim())")
         assert rows and set(rows) <= {*map(as_read, HOSTILE)}
-        assert shown.value("document.scripts.length") == 1
-        assert shown.value("[...document.querySelectorAll('iframe, object, embed, form, style ~ style')].length") == 0
-        links = shown.value("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
+        assert window.value("document.scripts.length") == 1
+        assert window.value("[...document.querySelectorAll('iframe, object, embed, form, style ~ style')].length") == 0
+        links = window.value("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
         assert all(link.startswith(("#", "tables/", "figures/")) for link in links)
-        texts = shown.value("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
+        texts = window.value("[...document.querySelectorAll('svg text')].map(t => t.textContent)")
         assert HOSTILE[0] in texts, "in a legend"
-        ids = shown.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        ids = window.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(ids) == len(set(ids))
 
 
@@ -166,19 +170,19 @@ SMALLEST_LETTERS = 9.0
 def test_on_a_phone_the_letters_of_pictures_are_read_and_a_wide_one_rolls_in_its_frame(
     browser: Browser, pages: Pages, name: str
 ) -> None:
-    with opened(browser, pages[name], width=390) as shown:
-        sizes = shown.value(
+    with opened(browser, pages[name], width=390) as window:
+        sizes = window.value(
             """() => [...document.querySelectorAll('figure svg text')].map(text => [text, text.getScreenCTM()])
                 .map(([text, m]) => parseFloat(getComputedStyle(text).fontSize) * Math.hypot(m.a, m.b))"""
         )
         assert min(sizes, default=99) >= SMALLEST_LETTERS and sizes
-        assert shown.value("document.documentElement.scrollWidth") <= 390
-        assert shown.value(BROKEN) == []
+        assert window.value("document.documentElement.scrollWidth") <= 390
+        assert window.value(BROKEN) == []
 
 
 def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["grid"], width=390) as shown:
-        boxes = shown.value(
+    with opened(browser, pages["grid"], width=390) as window:
+        boxes = window.value(
             "[...document.querySelectorAll('.scroll')].map(b => [b.tabIndex, b.getAttribute('aria-label'),"
             " b.scrollWidth > b.clientWidth, getComputedStyle(b).backgroundImage.split('linear-gradient').length - 1])"
         )
@@ -188,7 +192,7 @@ def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: 
         names = [name for _, name, *_ in boxes]
         assert all(re.match(r"(Table|Picture|Code): .{5}", name) for name in names)
         assert len(set(names)) == len(names), "each says what it is"
-        first, second, after, moved = shown.value(
+        first, second, after, moved = window.value(
             """() => {
                 const box = [...document.querySelectorAll('.table .scroll')].find(
                     b => b.scrollWidth > b.clientWidth + 60);
@@ -202,20 +206,19 @@ def test_what_is_rolled_has_a_name_a_shadow_and_keeps_its_first_column(browser: 
 
 
 def test_on_a_phone_a_row_says_which_cell_it_is_and_how_good(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["grid"], width=390) as shown:
-        named = shown.value("t => [...document.querySelector(t).tBodies[0].rows].map(r => r.cells[0].innerText)", TABLE)
-        assert len(set(named)) == 12 and all(re.fullmatch(r"\w+\s· \w+", name) for name in named)
-        ends = shown.value(
+    with opened(browser, pages["grid"], width=390) as window:
+        script = "t => [...document.querySelector(t).tBodies[0].rows].map(r => r.cells[0].innerText)"
+        names = window.value(script, TABLE)
+        assert len(set(names)) == 12 and all(re.fullmatch(r"\w+\s· \w+", name) for name in names)
+        ends = window.value(
             "t => [0, 3].map(n => document.querySelector(`${t} tbody tr`).cells[n].getBoundingClientRect().right)",
             TABLE,
         )
-        assert heads(shown.page)[3] == LATENCY and 0 < ends[0] < ends[1] <= 390
-        assert heads(shown.page)[0] == "attention\u00a0· positions"
-        place = shown.page.locator(TABLE).first.locator("th button")
-        assert [place.nth(n).is_visible() for n in range(4)] == [True, False, False, True]
-    with opened(browser, pages["grid"], width=1280) as shown:
-        place = shown.page.locator(TABLE).first.locator("th button")
-        assert [place.nth(n).is_visible() for n in range(4)] == [False, True, True, True], "each axis sorts"
+        assert heads(window.page)[3] == LATENCY and 0 < ends[0] < ends[1] <= 390
+        assert heads(window.page)[0] == "attention\u00a0· positions"
+        assert [sorter(window.page, n).is_visible() for n in range(4)] == [True, False, False, True]
+    with opened(browser, pages["grid"], width=1280) as window:
+        assert [sorter(window.page, n).is_visible() for n in range(4)] == [False, True, True, True], "each axis sorts"
 
 
 def test_who_has_a_table_read_out_hears_whose_numbers_these_are(grid: Page) -> None:
@@ -229,8 +232,8 @@ def test_who_has_a_table_read_out_hears_whose_numbers_these_are(grid: Page) -> N
 def test_one_row_has_nothing_to_sort_and_few_need_no_filter(browser: Browser, pages: Pages) -> None:
     rows = []
     for name in ("grid", "no-validation"):
-        with opened(browser, pages[name]) as shown:
-            rows += shown.value(
+        with opened(browser, pages[name]) as window:
+            rows += window.value(
                 "[...document.querySelectorAll('.table')].map(b => [b.querySelectorAll('tbody tr').length,"
                 " b.querySelectorAll('th button').length > 0, b.querySelector('input') !== null])"
             )
@@ -239,16 +242,16 @@ def test_one_row_has_nothing_to_sort_and_few_need_no_filter(browser: Browser, pa
 
 
 def test_tables_may_be_as_wide_as_the_window_and_text_is_not(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["grid"], width=1920) as shown:
-        text, table = shown.value(
+    with opened(browser, pages["grid"], width=1920) as window:
+        text, table = window.value(
             "['figure', '.table'].map(s => document.querySelector(s).getBoundingClientRect().right)"
         )
         assert text < 1700 and 1850 < table <= 1920
 
 
 def test_a_command_is_not_broken_within_an_option(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["grid"], width=390) as shown:
-        found = shown.value(
+    with opened(browser, pages["grid"], width=390) as window:
+        commands = window.value(
             """() => [...document.querySelectorAll('pre code')].map(code => {
                 const range = document.createRange();
                 range.setStart(code.firstChild, 0);
@@ -256,7 +259,7 @@ def test_a_command_is_not_broken_within_an_option(browser: Browser, pages: Pages
                 return [code.textContent, new Set([...range.getClientRects()].map(box => box.top)).size];
             })"""
         )
-        assert found and all("--" in text and lines == len(text.strip().splitlines()) for text, lines in found)
+        assert commands and all("--" in text and lines == len(text.strip().splitlines()) for text, lines in commands)
 
 
 def test_a_number_and_its_unit_stay_on_one_line(grid: Page) -> None:
@@ -276,13 +279,12 @@ SEEN = """() => [...document.querySelectorAll('figure svg:not(.pixels)')].flatMa
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in SHIPPED)])
 def test_letters_and_marks_of_pictures_stand_out(browser: Browser, pages: Pages, name: str, scheme: str) -> None:
-    """As the browser shows them, on the page's own ground. Lines that only guide the eye, and the paper, need not."""
-    guides = {colours.RULE, colours.PAPER}
-    guides = guides if scheme == "light" else {colours.DARK[guide] for guide in guides}
-    with opened(browser, pages[name], scheme=scheme) as shown:
-        ground = hexadecimal(shown.value("getComputedStyle(document.body).backgroundColor"))
+    """Colours are the browser's, on the page's ground. Lines that guide the eye, and the paper, need not stand out."""
+    guides = {colour if scheme == "light" else colours.DARK[colour] for colour in (colours.RULE, colours.PAPER)}
+    with opened(browser, pages[name], scheme=scheme) as window:
+        ground = hexadecimal(window.value("getComputedStyle(document.body).backgroundColor"))
         assert ground == {"light": colours.PAPER, "dark": colours.NIGHT}[scheme], "the colours are made for this ground"
-        drawn = shown.value(SEEN)
+        drawn = window.value(SEEN)
     assert drawn
     bad, letters = set[str](), 0
     for tag, text, *paints in drawn:
@@ -316,16 +318,16 @@ A4 = 703
 
 @pytest.mark.parametrize("name", ["grid", "hostile", *(pytest.param(n, marks=pytest.mark.slow) for n in SHIPPED)])
 def test_on_paper_nothing_is_cut_off(browser: Browser, pages: Pages, name: str) -> None:
-    with opened(browser, pages[name], width=A4) as shown:
-        shown.page.emulate_media(media="print")
-        wide = shown.value(
+    with opened(browser, pages[name], width=A4) as window:
+        window.page.emulate_media(media="print")
+        wide = window.value(
             "w => [...document.querySelectorAll('table, figure svg, pre')].filter(e => e.scrollWidth > w + 1 ||"
             " e.getBoundingClientRect().right > w + 1).map(e => `${e.tagName} ${e.textContent.slice(0, 60)}`)",
             A4,
         )
-        assert wide == [] and shown.value(BROKEN) == []
-        assert shown.value("document.documentElement.scrollWidth") <= A4
-        letters = shown.value(
+        assert wide == [] and window.value(BROKEN) == []
+        assert window.value("document.documentElement.scrollWidth") <= A4
+        letters = window.value(
             """() => {
                 const scale = text => Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b);
                 return [...document.querySelectorAll('td, figure svg text')].map(t =>
@@ -336,10 +338,10 @@ def test_on_paper_nothing_is_cut_off(browser: Browser, pages: Pages, name: str) 
 
 
 def test_what_is_folded_is_on_paper(browser: Browser, pages: Pages) -> None:
-    with opened(browser, pages["grid"], folded=True) as shown:
-        assert shown.value("document.querySelectorAll('details:not([open])').length") > 5
-        shown.page.pdf()
-        assert shown.value("document.querySelectorAll('details:not([open])').length") == 0
+    with opened(browser, pages["grid"], folded=True) as window:
+        assert window.value("document.querySelectorAll('details:not([open])').length") > 5
+        window.page.pdf()
+        assert window.value("document.querySelectorAll('details:not([open])').length") == 0
 
 
 def test_on_paper_the_whole_table_is_there(grid: Page) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -11,26 +10,28 @@ import pytest
 
 from tests.report.builders import (
     COMPONENTS,
+    SMALL,
     CellPlan,
     Plan,
     Values,
-    build,
     charts_of,
     factorial,
     grid,
     no_triton,
     page_of,
-    written,
 )
-from tests.report.markdown import read_page
 from vitbench.report.figures.charts import Front
 from vitbench.report.view import View
-from vitbench.store import TimeValues, TrainValues
+from vitbench.store import StudyFolder, TimeValues, TrainValues
 
 SECTION = "Accuracy against cost"
 THROUGHPUT, MEMORY = "throughput (images/s)", "peak memory (MiB)"
 SPEEDS = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post")}
-FOUR = {"norm": ("pre", "post"), "positions": ("learned", "none")}
+
+
+def view_of(folder: Path) -> View:
+    """The study whose page ``page_of`` has made in a folder."""
+    return View(StudyFolder.read(folder / "study"))
 
 
 def front_of(view: View) -> Front:
@@ -39,8 +40,7 @@ def front_of(view: View) -> Front:
 
 
 def test_a_study_of_both_has_fronts_of_its_timings(tmp_path: Path) -> None:
-    study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
-    page = read_page(written(study, tmp_path / "out").parent)
+    page = page_of(tmp_path, factorial(COMPONENTS, state=no_triton, seeds=(0, 1)))
     rows = page.table(THROUGHPUT, SECTION)
     gains = [float(row["test accuracy (%)"].split()[0]) for row in rows]
     assert gains == sorted(gains, reverse=True)
@@ -49,27 +49,28 @@ def test_a_study_of_both_has_fronts_of_its_timings(tmp_path: Path) -> None:
         if r["test_accuracy_pct_mean"]:
             pooled.setdefault((r["norm"], r["positions"]), []).append(float(r["test_accuracy_pct_mean"]))
     assert gains[0] == pytest.approx(max(map(statistics.fmean, pooled.values())), abs=0.051)
-    line = sorted((spot.gain, -spot.cost) for spot in front_of(View(study)).frame.itertuples() if spot.on_the_line)
+    spots = front_of(view_of(tmp_path)).frame.itertuples()
+    line = sorted((spot.gain, -spot.cost) for spot in spots if spot.on_the_line)
     assert 0 < len(line) <= len(rows)
     assert [cost for _, cost in line] == sorted(cost for _, cost in line), "what gives more costs more"
 
 
 def test_training_alone_is_its_own_cost_and_every_cell_of_a_small_study_is_named(tmp_path: Path) -> None:
-    study = build(tmp_path / "study", factorial(SPEEDS, time=False, seeds=(0, 1, 2)))
-    page = read_page(written(study, tmp_path / "out").parent)
+    page = page_of(tmp_path, factorial(SPEEDS, time=False, seeds=(0, 1, 2)))
     assert "figures/front-throughput-training-cpu.png" in page.pictures
     rows = page.table(THROUGHPUT, SECTION)
     assert len(rows) == 4
     assert "yes" in {row["on the front"] for row in rows} <= {"yes", "perhaps", "no"}
-    runs = View(study).train.groupby(["attention", "norm"])["train_images_per_s"].apply(list).to_dict()
+    train = view_of(tmp_path).train
+    runs = train.groupby(["attention", "norm"])["train_images_per_s"].apply(list).to_dict()
     for row in rows:
-        mine = runs[row["attention"], row["norm"]]
-        assert row[THROUGHPUT] == f"{statistics.median(mine):,.0f}"
-        assert row["smallest to largest (images/s)"] == f"{min(mine):,.0f} to {max(mine):,.0f}"
+        speeds = runs[row["attention"], row["norm"]]
+        assert row[THROUGHPUT] == f"{statistics.median(speeds):,.0f}"
+        assert row["smallest to largest (images/s)"] == f"{min(speeds):,.0f} to {max(speeds):,.0f}"
 
 
 def test_speeds_of_runs_that_shared_the_machine_are_weighed_against_nothing(tmp_path: Path) -> None:
-    page = page_of(tmp_path, dataclasses.replace(factorial(SPEEDS, time=False, seeds=(0, 1, 2)), apart=1))
+    page = page_of(tmp_path, factorial(SPEEDS, time=False, seeds=(0, 1, 2), apart=1))
     assert "images/s and seconds cannot be compared" in page.text
     assert [name for name in page.pictures if "front-" in name] == ["figures/front-peak-memory-training-cpu.png"]
 
@@ -87,7 +88,7 @@ def alike(values: Values) -> Values:
     return values.model_copy(update={"peak_memory_mib": 100.0 + values.test_accuracy_pct % 3})
 
 
-PLACES = {cell.label: n for n, cell in enumerate(grid(FOUR))}
+PLACES = {cell.label: n for n, cell in enumerate(grid(SMALL))}
 
 
 @pytest.mark.parametrize(
@@ -100,9 +101,9 @@ PLACES = {cell.label: n for n, cell in enumerate(grid(FOUR))}
 def test_costs_of_an_outlier_or_not_told_apart_are_one_sentence_and_no_front(
     tmp_path: Path, changed: Callable[[Values], Values], accuracy: Callable[[CellPlan, int], float], why: str
 ) -> None:
-    """By the largest of its seeds each better cell would cost more, and all be on a front."""
+    """Each better cell would cost more by the largest of its seeds, and all be on a front."""
     seeds = (0, 1, 2, 3, 4) if changed is outlying else (0, 1, 2)
-    page = page_of(tmp_path, factorial(FOUR, time=False, seeds=seeds, changed=changed, accuracy=accuracy))
+    page = page_of(tmp_path, factorial(SMALL, time=False, seeds=seeds, changed=changed, accuracy=accuracy))
     assert MEMORY not in {column for above, rows in page.tables if SECTION in above for row in rows for column in row}
     assert why in page.text and "figures/front-peak-memory-training-cpu.png" not in page.pictures
 
@@ -120,11 +121,10 @@ def marked(values: Values) -> Values:
 
 def test_nothing_is_said_by_a_marked_timing(tmp_path: Path) -> None:
     axes = {"attention": ("per_head", "batched", "sdpa"), "norm": ("pre", "post")}
-    study = build(tmp_path / "study", factorial(axes, modes=("inference",), seeds=(0, 1), changed=marked))
-    view = View(study)
+    page = page_of(tmp_path, factorial(axes, modes=("inference",), seeds=(0, 1), changed=marked))
+    view = view_of(tmp_path)
     unsure = set(view.time.loc[view.time["unstable"] != "", "cell"])
     assert 0 < len(unsure) < 6
-    page = read_page(written(study, tmp_path / "out").parent)
     accuracies: dict[str, set[str]] = {}
     for row in page.table(THROUGHPUT, SECTION):
         is_marked = f"{row['attention']} · {row['norm']}" in unsure
@@ -143,6 +143,6 @@ def test_two_cells_are_a_table_and_no_picture(tmp_path: Path) -> None:
     assert len(rows) == 2 and not [column for column in rows[0] if "smallest to largest" in column]
 
 
-@pytest.mark.parametrize("plan", [Plan(cells=[CellPlan("base", {})]), factorial(FOUR, train=False)])
+@pytest.mark.parametrize("plan", [Plan(cells=[CellPlan("base", {})]), factorial(SMALL, train=False)])
 def test_nothing_to_weigh_is_no_section(plan: Plan, tmp_path: Path) -> None:
     assert SECTION not in page_of(tmp_path, plan).headings

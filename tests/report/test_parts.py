@@ -46,10 +46,10 @@ def test_a_fence_holds_what_it_is_given(text: str) -> None:
 
 
 def test_tables_keep_numbers_as_they_are_written_and_say_so_where_there_is_none() -> None:
-    shown = written(table([{"a": Md("1e5"), "b (ms)": Md("007")}, {"a": escape("x|y")}], right={"b (ms)"}))
-    assert shown.splitlines()[1].endswith("---:|")
-    assert [c.strip() for c in shown.splitlines()[2].split("|")[1:-1]] == ["1e5", "007"]
-    assert shown.splitlines()[3].count("n/a") == 1
+    text = written(table([{"a": Md("1e5"), "b (ms)": Md("007")}, {"a": escape("x|y")}], right={"b (ms)"}))
+    assert text.splitlines()[1].endswith("---:|")
+    assert [c.strip() for c in text.splitlines()[2].split("|")[1:-1]] == ["1e5", "007"]
+    assert text.splitlines()[3].count("n/a") == 1
 
 
 def test_csv_guards_text_and_leaves_numbers() -> None:
@@ -86,9 +86,8 @@ def test_csv_is_what_pandas_writes_however_many_rows_at_once(kind: str, monkeypa
 
 
 def test_numbers_are_rounded_to_what_is_read() -> None:
-    for value, shown in {0.01234: "0.0123", 1.234: "1.23", 12.34: "12.3", 1234.5: "1,235", 0: "0.00",
-                         math.nan: "n/a", math.inf: "n/a"}.items():  # fmt: skip
-        assert numbers.significant(value) == shown
+    values = [0.01234, 1.234, 12.34, 1234.5, 0, math.nan, math.inf]
+    assert [*map(numbers.significant, values)] == ["0.0123", "1.23", "12.3", "1,235", "0.00", "n/a", "n/a"]
     assert [numbers.signed(value, 1) for value in (0.04, -1.26, 2)] == ["0.0", "\N{MINUS SIGN}1.3", "+2.0"]
     assert [numbers.spread(40.123, std, 1) for std in (0.456, math.nan)] == ["40.1 ± 0.5", "40.1"]
     assert [numbers.accuracy_decimals(images) for images in (1000, 10_000)] == [1, 2]

@@ -13,10 +13,11 @@ import pytest
 from PIL import Image
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import render
+from tests.report.builders import reference, render
 from vitbench.config.trial import TrainTrial
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose
+from vitbench.report.text import MINUS
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
 
@@ -36,19 +37,19 @@ def test_everything_is_rendered_again_byte_for_byte(folder: Path, tmp_path: Path
     made = {p.relative_to(page.parent) for p in page.parent.rglob("*") if p.is_file()}
     assert made == {p.relative_to(shipped) for p in shipped.rglob("*") if p.is_file()}
     for file in made:
-        again, kept = (page.parent / file).read_bytes(), (shipped / file).read_bytes()
+        pair = [(folder / file).read_bytes() for folder in (page.parent, shipped)]
         if not the_same_libraries_draw():
-            again, kept = (re.sub(rb"<svg .*?</svg>", b"<svg>", each, flags=re.DOTALL) for each in (again, kept))
+            pair = [re.sub(rb"<svg .*?</svg>", b"<svg>", content, flags=re.DOTALL) for content in pair]
         if file.suffix == ".png":
-            assert not the_same_libraries_draw() or looks_like(again, kept), file
+            assert not the_same_libraries_draw() or looks_like(*pair), file
         else:
-            assert again == kept, file
+            assert pair[0] == pair[1], file
 
 
 @pytest.mark.parametrize("name", ["positions-small", "resolution-small"])
 @pytest.mark.parametrize("seeds", [0, 1, 3])
 def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, name: str, tmp_path: Path) -> None:
-    whole = StudyFolder.read(REPOSITORY / "results" / "reference" / name)
+    whole = reference(name).study
     shutil.copy(whole.path / "study.json", tmp_path / "study.json")
     study = StudyFolder.read(tmp_path)
     first = study.info.looks.seeds[:seeds] if study.info.looks else ()
@@ -62,21 +63,19 @@ def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, name:
 
 def test_what_is_planted_is_found_and_nothing_else() -> None:
     """Every interaction that is there, and no difference where the truth is none."""
-    (place,) = View(StudyFolder.read(REPOSITORY / "results" / "reference" / "planted")).conclusions
-    assert {each.outcome for each in place.claims} == {"reproduced", "reproduced, within the margin"}
-    there = [f"task: {task} only − colour only by change: {change} − base" for task, change in  # noqa: RUF001
-             (("position", "no positions"), ("position", "no attention"), ("relation", "no positions"),
-              ("relation", "no attention"))]  # fmt: skip
-    assert {each.comparison.label: each.verdict for each in place.interactions} == {
-        each.comparison.label: "worse" if each.comparison.label in there else "equivalent"
-        for each in place.interactions
-    }
+    (conclusions,) = reference("planted").conclusions
+    assert {claim.outcome for claim in conclusions.claims} == {"reproduced", "reproduced, within the margin"}
+    planted = {f"task: {task} only {MINUS} colour only by change: no {part} {MINUS} base"
+               for task in ("position", "relation") for part in ("positions", "attention")}  # fmt: skip
+    verdicts = {each.comparison.label: each.verdict for each in conclusions.interactions}
+    assert planted <= verdicts.keys()
+    assert verdicts == {label: "worse" if label in planted else "equivalent" for label in verdicts}
 
 
-def looks_like(one: bytes, other: bytes) -> bool:
+def looks_like(*pictures: bytes) -> bool:
     """Whether no pixel differs by more than an eighth of what lies between black and white."""
-    pixels = [np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=np.int16) for each in (one, other)]
-    return pixels[0].shape == pixels[1].shape and int(np.abs(pixels[0] - pixels[1]).max()) <= 32
+    first, second = (np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=np.int16) for each in pictures)
+    return first.shape == second.shape and int(np.abs(first - second).max()) <= 32
 
 
 def the_same_libraries_draw() -> bool:
@@ -87,8 +86,6 @@ def the_same_libraries_draw() -> bool:
 
 def test_the_readme_shows_two_pictures_and_leads_to_each_of_them() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert STUDIES
-    assert {folder.name for folder in STUDIES} == set(
-        re.findall(r"\]\(reports/reference/([^/]+)/report\.md\) \|", readme)
-    )
+    names = re.findall(r"\]\(reports/reference/([^/]+)/report\.md\) \|", readme)
+    assert STUDIES and {folder.name for folder in STUDIES} == set(names)
     assert len(re.findall(r"!\[[^\]]+\]\(reports/reference/[^)]+\.png\)", readme)) >= 2

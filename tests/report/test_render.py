@@ -75,21 +75,21 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     (out / "figures" / "mine.png").write_bytes(b"drawn by hand")
     written(study, out)
     assert (out / "figures" / "mine.png").exists()  # the folder held no report of ours yet
-    (out / "figures" / "stale.png").write_bytes(b"")
-    (out / "figures" / "stale.csv").write_bytes(b"")
-    (out / "tables" / "stale.csv").write_bytes(b"")
+    stale = {"figures/stale.png", "figures/stale.csv", "tables/stale.csv"}
+    for name in stale:
+        (out / name).write_bytes(b"")
     (out / "tables" / "notes.txt").write_text("kept")
     written(study, out)
     left = set(files_of(out))
-    assert not left & {"figures/stale.png", "figures/stale.csv", "tables/stale.csv"}
+    assert not left & stale
     assert {"tables/notes.txt", "report.md", "index.html"} <= left
     assert not [name for name in left if name.endswith(".tmp")]
-    mine = {"figures/numbers.csv": "1,2", "latex/paper.tex": "mine"}
-    for name, text in mine.items():
+    foreign = {"figures/numbers.csv": "1,2", "latex/paper.tex": "mine"}
+    for name, text in foreign.items():
         (out / name).parent.mkdir(exist_ok=True)
         (out / name).write_text(text)
     written(study, out)
-    assert all((out / name).read_text() == text for name, text in mine.items())
+    assert all((out / name).read_text() == text for name, text in foreign.items())
 
 
 def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_all_states_at_once(archetypes: Archetypes) -> None:
     page, words = archetypes("all-states"), [*STATES, "pending"]
     assert {row["cell"]: row["state"] for row in page.csv("accuracy")} == {f"the cell {word}": word for word in words}
     assert [row["cell"] for row in page.table("test accuracy (%)", "Accuracy")] == ["the cell ok"]
-    shown = {row["cell"]: row["latency p50 (ms)"] for row in page.table("latency p50 (ms)")}
+    latencies = {row["cell"]: row["latency p50 (ms)"] for row in page.table("latency p50 (ms)")}
     for word in words:
-        assert shown[f"the cell {word}"] == word if word != "ok" else shown["the cell ok"][0].isdigit()
+        assert latencies[f"the cell {word}"] == word if word != "ok" else latencies["the cell ok"][0].isdigit()
     reasons = {row["state"]: row["reason"] for row in page.table("reason")}
     assert reasons.pop("pending") == "no record yet"
     assert reasons == {word: f"because {word}" for word in STATES if word != "ok"}
@@ -157,10 +157,10 @@ def test_a_mean_over_survivors_is_marked(archetypes: Archetypes) -> None:
 
 
 def test_hostile_names_are_no_heading_link_or_command(archetypes: Archetypes) -> None:
-    """In timings, reasons, questions, rules and a suite's file name."""
+    """Names stand in timings, reasons, questions, rules and a suite's file name."""
     page = archetypes("hostile-names")
-    for column, shown in (("latency p50 (ms)", "cell"), ("rule", "rule")):
-        assert sorted(row[shown] for row in page.table(column)) == sorted(HOSTILE)
+    for column, name_column in (("latency p50 (ms)", "cell"), ("rule", "rule")):
+        assert sorted(row[name_column] for row in page.table(column)) == sorted(HOSTILE)
     assert page.links <= files_of(page.folder).keys()
     assert page.code == ["vitbench run 'ablations/a`b```c; rm -rf $HOME.toml' --device cpu"]
     assert page.strange == set() and len(page.html) == 1
@@ -187,8 +187,8 @@ def test_a_published_speed_stands_beside_the_measured_one(tmp_path: Path) -> Non
     accuracy_alone, speed_alone = page.table("published (%)")
     assert accuracy_alone["difference (points)"] != "n/a" == speed_alone["difference (points)"]
     assert (accuracy_alone["published (images/s)"], speed_alone["published (images/s)"]) == ("n/a", "8,003")
-    shown = {row["cell"]: row["training (images/s)"] for row in page.table("training (images/s)")}
-    assert speed_alone["measured (images/s)"] == shown["cell 2"]
+    speeds = {row["cell"]: row["training (images/s)"] for row in page.table("training (images/s)")}
+    assert speed_alone["measured (images/s)"] == speeds["cell 2"]
     with pytest.raises(ValueError, match="needs test_accuracy or train_images_per_s"):
         Published(source="c")
 
@@ -236,10 +236,8 @@ def test_retries_exclusions_damage_and_leftovers_are_told(tmp_path: Path) -> Non
     assert page.text == again.text
     assert {row["states in order"] for row in page.table("states in order")} == {"crashed, ok"}
     assert page.table("rule")[0]["combinations"] == "2"
-    assert (
-        "0-torn.json: not a record" in page.text
-        and "Records of trials outside the plan, in no table here: 1." in page.text
-    )
+    assert "0-torn.json: not a record" in page.text
+    assert "Records of trials outside the plan, in no table here: 1." in page.text
 
 
 @pytest.mark.parametrize("seeds", [(0, 1, 2), (0,)])
@@ -248,7 +246,7 @@ def test_what_cannot_be_told_from_the_best_is_bold_like_it_and_nothing_of_single
 ) -> None:
     axes = {"attention": ("per_head", "batched", "sdpa"), **SMALL}
     view = View(build(tmp_path, factorial(axes, seeds=seeds, time=False)))
-    (by_cell,) = [found for found in accuracy.section(view, Files(blank)) if isinstance(found, Table)]
+    (by_cell,) = [block for block in accuracy.section(view, Files(blank)) if isinstance(block, Table)]
     place = by_cell.columns.index("test accuracy (%)")
     bold = [row[place].startswith("**") for row in by_cell.rows]
     means = [each.mean for each in accuracy.functions(view, view.groups[0])]
@@ -264,8 +262,8 @@ def test_equivalent_implementations_are_one_row_whose_seeds_are_means_over_them(
     axes = {"attention": ("per_head", "batched"), "norm": ("pre", "post")}
     page = page_of(tmp_path, factorial(axes, seeds=(0, 1), accuracy=accuracy, time=False))
     rows = page.table("test accuracy (%)", "Accuracy")
-    found = [(row["attention"], row["norm"], row["test accuracy (%)"]) for row in rows]
-    assert found == [("per_head | batched", "pre", "42.5 ± 0.7"), ("per_head | batched", "post", "41.0 ± 0.7")]
+    texts = [(row["attention"], row["norm"], row["test accuracy (%)"]) for row in rows]
+    assert texts == [("per_head | batched", "pre", "42.5 ± 0.7"), ("per_head | batched", "post", "41.0 ± 0.7")]
     assert [float(row["test_accuracy_pct_mean"]) for row in page.csv("accuracy")] == [42.5, 40.5, 42.5, 41.5]
 
 
@@ -300,7 +298,7 @@ def test_a_missing_seed_is_no_goal_reached(tmp_path: Path) -> None:
     page = rendered(tmp_path, state=lambda cell, kind, seed: ("diverged", "") if seed == 0 else ("ok", ""))
     row = next(row for row in page.table("goal (%)") if row["cell"] == "fast")
     assert (row["reached"], row["seeds"]) == ("seeds are missing", "2 of 3"), "its mean is not the cell's"
-    page = rendered(tmp_path / "none", state=lambda cell, kind, seed: ("pending", ""))
+    page = rendered(tmp_path / "none", state=lambda *_: ("pending", ""))
     assert "No run of fast finished." in page.text and "Time to accuracy" in page.headings
 
 

@@ -43,7 +43,7 @@ def parsed(line: list[str]) -> dict[str, Any]:
 
 
 def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
-    """What a command line plans, its images in ./data; runs nothing. Of looks the first, or ``nothing_stops``: all."""
+    """The plan of a command line, its images in ./data; runs nothing. Of looks the first, or ``nothing_stops``: all."""
     verb, asked = line[1], parsed(line)
     laid = [re.sub("^data.path=.*/", "data.path=data/", override) for override in asked["overrides"]]
     suite = read_suite(
@@ -61,27 +61,26 @@ def test_the_command_of_a_reference_study_plans_its_trials(
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
     study = StudyFolder.read(folder)
-    images = "jpeg" if "jpeg" in study.info.data_name else "lossless"
-    laid: Path = request.getfixturevalue(images)
-    (tmp_path / "data" / laid.name).symlink_to(laid)
+    images: Path = request.getfixturevalue("jpeg" if "jpeg" in study.info.data_name else "lossless")
+    (tmp_path / "data" / images.name).symlink_to(images)
     lines = [line for line in commands_of(study) if line[1] != "explain"]
     least, most = ([planned_by(line, wanted) for line in lines] for wanted in (nothing_seen, nothing_stops))
-    first, every = ({i for info in found for i in Trials.of(info.trials).ids()} for found in (least, most))
-    assert first <= set(Trials.of(study.info.trials).ids()) <= every
-    assert first == every or study.info.looks is not None
+    least_ids, most_ids = ({i for info in plans for i in Trials.of(info.trials).ids()} for plans in (least, most))
+    assert least_ids <= set(Trials.of(study.info.trials).ids()) <= most_ids
+    assert least_ids == most_ids or study.info.looks is not None
     assert {info.suite.name for info in least} == {study.info.suite.name}
 
 
 def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -> None:
-    """Of the study that has explanations: its weights are kept, and each model that the report shows is explained."""
+    """A study with explanations: its weights are kept, and each model that the report shows is explained."""
     study = StudyFolder.read(REPOSITORY / "results" / "reference" / "portraits-small")
     first, *others = commands_of(study)
     asked = parsed(first)
     assert first[1] == "run" and asked["keep_weights"] and asked["results"] is None
     weights = Path("results") / study.info.suite.name / "weights"
-    shown = {file.stem for file in (study.path / "explanations").iterdir()}
-    assert {parsed(line)["checkpoint"] for line in others} == {weights / f"{i}.safetensors" for i in shown}
-    assert shown <= set(Trials.of(study.info.trials).ids())
+    explained = {file.stem for file in (study.path / "explanations").iterdir()}
+    assert {parsed(line)["checkpoint"] for line in others} == {weights / f"{i}.safetensors" for i in explained}
+    assert explained <= set(Trials.of(study.info.trials).ids())
     assert "--keep-weights" not in "".join(commands_of(StudyFolder.read(REPOSITORY / "results/reference/mae-small"))[0])
 
 
@@ -90,14 +89,15 @@ def test_explanations_of_a_study_lie_where_its_command_put_it(tmp_path: Path) ->
     info = study.info.model_copy(update={"commands": (("run", "mine.toml", "--results", "else where"),)})
     (tmp_path / "study" / "study.json").write_text(info.to_json())
     ids = Trials.of(info.trials).ids()
+    folder = tmp_path / "study" / "explanations"
+    folder.mkdir()
     for trial_id in [*ids[:2], "0" * 20]:
-        (tmp_path / "study" / "explanations").mkdir(exist_ok=True)
-        (tmp_path / "study" / "explanations" / f"{trial_id}.safetensors").write_bytes(b"")
+        (folder / f"{trial_id}.safetensors").write_bytes(b"")
     run, *explained = commands_of(StudyFolder.read(tmp_path / "study"))
     assert run == ["vitbench", "run", "mine.toml", "--results", "else where", "--keep-weights"]
     assert explained == [["vitbench", "explain", f"else where/weights/{i}.safetensors"] for i in ids[:2]]
     for trial_id in ids:
-        (tmp_path / "study" / "explanations" / f"{trial_id}.safetensors").write_bytes(b"")
+        (folder / f"{trial_id}.safetensors").write_bytes(b"")
     (_, loop) = commands_of(StudyFolder.read(tmp_path / "study"))
     assert loop[:4] == ["for", "file", "in", "else where/weights/*.safetensors;"]
 
@@ -127,18 +127,17 @@ def test_a_study_keeps_the_commands_of_all_of_its_trials(tmp_path: Path) -> None
     whole = build(tmp_path / "whole", factorial(axes, seeds=(0, 1))).info
     train = build(tmp_path / "train", factorial(axes, seeds=(0, 1), time=False)).info
 
-    def by(info: StudyInfo, *command: str) -> StudyInfo:
-        return info.model_copy(update={"commands": (command,) if command else ()})
+    def started(name: str, info: StudyInfo, *command: str) -> tuple[tuple[str, ...], ...]:
+        """The commands that the study in a folder keeps once one more has started it."""
+        return StudyFolder.start(tmp_path / name, info.model_copy(update={"commands": (command,)})).info.commands
 
-    one, all_of_it = by(train, "run", "--only", "training"), by(whole, "run")
-    assert StudyFolder.start(tmp_path / "a", one).info.commands == (("run", "--only", "training"),)
-    assert StudyFolder.start(tmp_path / "a", all_of_it).info.commands == (("run",),), "it plans the others' trials, too"
-    assert StudyFolder.start(tmp_path / "a", by(whole, "run", "--results", "x")).info.commands == (("run",),)
+    assert started("a", train, "run", "--only", "training") == (("run", "--only", "training"),)
+    assert started("a", whole, "run") == (("run",),), "it plans the others' trials, too"
+    assert started("a", whole, "run", "--results", "x") == (("run",),)
     # Two that plan different trials, both run: the study is what both made of it.
-    first = build(tmp_path / "b", factorial(axes, seeds=(0,), time=False))
-    StudyFolder.start(tmp_path / "b", by(first.info, "run", "one"))
+    started("b", build(tmp_path / "b", factorial(axes, seeds=(0,), time=False)).info, "run", "one")
     second = build(tmp_path / "other", factorial(axes, seeds=(1,), time=False)).info
-    assert StudyFolder.start(tmp_path / "b", by(second, "run", "two")).info.commands == (("run", "one"), ("run", "two"))
+    assert started("b", second, "run", "two") == (("run", "one"), ("run", "two"))
     # Of a study without any recorded command a later one would pass for the whole.
     build(tmp_path / "c", factorial(axes, seeds=(0,), time=False))
-    assert StudyFolder.start(tmp_path / "c", by(second, "run", "two")).info.commands == ()
+    assert started("c", second, "run", "two") == ()

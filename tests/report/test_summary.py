@@ -1,4 +1,4 @@
-"""What the first screen says: nothing that a mark, a correction or an interval does not allow."""
+"""The first screen says nothing that a mark, a correction or an interval does not allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.builders import CellPlan, Values, blank, build, factorial, reference
+from tests.report.builders import SMALL, CellPlan, Values, blank, build, factorial, reference
 from tests.report.markdown import Shown, tables
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.config.trial import TrainTrial
@@ -35,9 +35,9 @@ def document(view: View) -> Document:
 
 
 def first_screen(view: View) -> Sequence[Block]:
-    shown = document(view).sections[0]
-    assert shown.title == "Summary" and not shown.folded
-    return shown.blocks
+    section = document(view).sections[0]
+    assert section.title == "Summary" and not section.folded
+    return section.blocks
 
 
 def rows(view: View, title: str) -> list[ForestRow]:
@@ -46,14 +46,14 @@ def rows(view: View, title: str) -> list[ForestRow]:
     return [row for forest in forests if forest.title.startswith(title) for row in forest.rows]
 
 
-def said(view: View) -> str:
+def text_of(view: View) -> str:
     return "\n".join(plain(block) for block in first_screen(view) if isinstance(block, str))
 
 
-def shown(view: View, column: str) -> Shown:
+def table_with(view: View, column: str) -> Shown:
     """The only table with a column."""
-    (found,) = [table for table in tables(document(view)) if column in table.columns]
-    return found
+    (table,) = [each for each in tables(document(view)) if column in each.columns]
+    return table
 
 
 def number(text: str) -> float:
@@ -73,8 +73,8 @@ def test_effects_and_claims_are_those_of_the_numbers(name: str) -> None:
         ends = [end for end in (of_csv["low"], of_csv["high"]) if math.isfinite(end)]
         assert written == pytest.approx([row.bar.value, *ends], abs=0.00501)
         assert sum(row.bar.points) / of_csv["n"] == pytest.approx(row.bar.value)
-    told = numbers["verdict"].isin(["better", "worse"]) | numbers["family"].isin(["effects", "variants"])
-    assert len(drawn) == (told & (numbers["family"] != "claims")).sum() <= summary.MOST
+    expected = numbers["verdict"].isin(["better", "worse"]) | numbers["family"].isin(["effects", "variants"])
+    assert len(drawn) == (expected & (numbers["family"] != "claims")).sum() <= summary.MOST
     chips = [chip for block in first_screen(view) if isinstance(block, Chips) for chip in block.items]
     claims = numbers[numbers["family"] == "claims"]
     assert len(chips) == len(claims)
@@ -89,16 +89,14 @@ def test_a_certain_difference_within_the_margin_is_not_told_as_none(tmp_path: Pa
         away = {"post": -1.35, "none": -3.0}
         return 50.0 + (seed * 7 % 5 - 2) / 20 + sum(away.get(value, 0.0) for value in cell.axes.values())
 
-    axes = {"norm": ("pre", "post"), "positions": ("learned", "none")}
-    plan = factorial(axes, seeds=tuple(range(6)), time=False, accuracy=accuracy, margin=2.0)
-    view = View(build(tmp_path, plan))
+    view = View(build(tmp_path, factorial(SMALL, seeds=tuple(range(6)), time=False, accuracy=accuracy, margin=2.0)))
     numbers = effects.frame(view).query("family == 'effects'")
     assert numbers[["verdict", "words"]].to_numpy().tolist() == [["equivalent", BY_LESS], ["worse", "worse"]]
     assert {row.name: row.verdict for row in rows(view, "Test accuracy")} == {"none": "worse", "post": BY_LESS}
     (by_axis,) = [t for t in tables(document(view)) if t.above[-1] == "Main effects"]
     place = by_axis.columns.index("verdict")
     assert {row[1]: row[place] for row in by_axis.rows} == {"none": "worse", "post": BY_LESS}
-    changed = shown(view, "margin 1 point")
+    changed = table_with(view, "margin 1 point")
     assert changed.columns == ["comparison", "margin 1 point", "margin 2 points", "margin 4 points"]
     assert {row[0].split()[0]: row[1:] for row in changed.rows} == {
         "post": ["worse", BY_LESS, BY_LESS], "none": ["worse", "worse", BY_LESS],
@@ -107,22 +105,22 @@ def test_a_certain_difference_within_the_margin_is_not_told_as_none(tmp_path: Pa
 
 def test_an_effect_over_tasks_is_their_mean_and_each_task_is_shown() -> None:
     view = reference("planted")
-    under = shown(view, "position only (points)")
-    for effect, row in zip(view.conclusions[0].effects, under.rows, strict=True):
-        found = [number(cell) for cell in row[2:]]
-        assert found == pytest.approx(list(effect.under.values()), abs=0.00501) and len(found) == 4
+    rows = table_with(view, "position only (points)").rows
+    for effect, row in zip(view.conclusions[0].effects, rows, strict=True):
+        means = [number(cell) for cell in row[2:]]
+        assert means == pytest.approx(list(effect.under.values()), abs=0.00501) and len(means) == 4
         assert row[1] == effect.value and effect.judged.mean == pytest.approx(sum(effect.under.values()) / 4)
 
 
 def test_the_best_cell_is_one_of_its_task() -> None:
     view = reference("planted")
-    by_cell = shown(view, "parameters")
+    by_cell = table_with(view, "parameters")
     bold = {row[0] for row in by_cell.table.rows if any(cell.startswith("**") for cell in row)}
     assert bold == set(view.axes["task"])
     for task in view.axes["task"]:
         best = next(each for each in accuracy.functions(view, view.groups[0]) if each.values["task"] == [task])
         name = " | ".join(best.values["change"])
-        assert f"{task}: {name}, {best.mean:.1f} ± {best.std:.1f} % (n = {best.n})" in said(view)
+        assert f"{task}: {name}, {best.mean:.1f} ± {best.std:.1f} % (n = {best.n})" in text_of(view)
         others = view.by_cell[view.by_cell["cell"].str.startswith(task)]
         assert view.noise and best.mean >= others["test_accuracy_pct_mean"].max() - view.noise.largest
     (refused,) = pareto.section(view, Files(blank))
@@ -137,13 +135,13 @@ def test_what_cannot_run_here_is_said(name: str) -> None:
         for axis, values in view.axes.items()
         for value in values
     }
-    wanted = [f"{axis} {value}" for (axis, value), found in states.items() if found == {"unsupported"}]
-    assert (f"Not supported on cpu: {', '.join(wanted)}." in said(view)) == bool(wanted)
+    wanted = [f"{axis} {value}" for (axis, value), outcomes in states.items() if outcomes == {"unsupported"}]
+    assert (f"Not supported on cpu: {', '.join(wanted)}." in text_of(view)) == bool(wanted)
     assert bool(wanted) == (name != "planted")
 
 
 def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> None:
-    """Only what changes them, and each is a caveat with its reasons below."""
+    """Only what changes the conclusions is there, and each is a caveat with its reasons below."""
     alone = View(build(tmp_path, factorial(AXES, time=False)))
     of_planted = {"settings-by-cell", "unequal-budgets"}
     for view, named in ((reference("planted"), of_planted), (alone, {"one-seed"})):
@@ -168,8 +166,8 @@ def timed(
         samples = {"latencies_ms": tuple(middle * each for each in luck[7])}
         samples["baseline_ms"] = tuple(base * each for each in luck[4])
         samples["control_ms"] = tuple(control * each for each in samples["baseline_ms"])
-        one = values.processes[0].model_copy(update=samples)
-        return values.model_copy(update={"processes": (one,) * processes, "latency_ms_p50": middle})
+        process = values.processes[0].model_copy(update=samples)
+        return values.model_copy(update={"processes": (process,) * processes, "latency_ms_p50": middle})
 
     return View(build(folder, factorial(AXES, train=False, modes=("inference",), changed=beside, **changes)))
 
@@ -194,14 +192,14 @@ def test_a_wide_interval_that_excludes_1_is_an_answer_and_drifts_are_said() -> N
     wide = [row for row in rows(view, "Speed") if row.bar.high / row.bar.low > 1.25]
     assert {row.verdict for row in wide} == {"faster", "slower", "unstable"}
     assert all((row.verdict == "unstable") == (row.bar.low < 1 < row.bar.high) for row in wide)
-    assert re.search(r"torchao\S* 0\.01\d+, \w+ \d\.\d+e-07", said(view))
+    assert re.search(r"torchao\S* 0\.01\d+, \w+ \d\.\d+e-07", text_of(view))
 
 
 def test_many_settings_are_a_heat_map_and_none_is_left_out(tmp_path: Path) -> None:
     view = timed(tmp_path, batch_sizes=(1, 2, 4, 8, 16, 32, 64, 128))
     (table,) = [block for block in first_screen(view) if isinstance(block, Table)]
     assert [row[1] for row in table.rows] == ["1.15 faster"] * 8 and len(table.shades) == 8
-    assert "sdpa in 8" in said(view)
+    assert "sdpa in 8" in text_of(view)
 
 
 def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:
@@ -212,16 +210,16 @@ def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:
     others = done[done["attention"] != "sdpa"]
     tested = others[others["speed_p"].notna()]
     whys = [f"{r['unstable']}; {bases[r['level_shape'], r['mode']]}" for r in others.to_dict("records")]
-    unstable = [re.sub(r"the 95 % interval is ±\d+ %", "", why) != "; " for why in whys]
+    stable = [re.sub(r"the 95 % interval is ±\d+ %", "", why) == "; " for why in whys]
     assert any("interval" in why for why in whys)
     adjusted = dict(zip(tested["trial_id"], holm(tested["speed_p"].tolist()), strict=True))
-    sure = others[[not each for each in unstable]]
+    sure = others[stable]
     sure = sure[sure["trial_id"].map(adjusted).fillna(1.0) <= ALPHA]
     slower = Counter(sure.loc[sure["speed"] < 1, "attention"])
     assert not (sure["speed"] > 1).any()
     assert 0 < slower.total() < (others["speed_high"] < 1).sum(), "some were chance"
     counted = ", ".join(f"{name} in {times}" for name, times in slower.most_common())
-    assert counted in said(view) and f"{len(adjusted)} comparisons" in said(view)
+    assert counted in text_of(view) and f"{len(adjusted)} comparisons" in text_of(view)
 
 
 def test_at_other_image_sizes_the_best_cells_are_those_of_the_records() -> None:
@@ -232,7 +230,7 @@ def test_at_other_image_sizes_the_best_cells_are_those_of_the_records() -> None:
         assert isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial)
         at_48.setdefault(record.trial.model.positions, []).append(record.values.test_accuracies_at[-1])
     assert record.trial.train.test_sizes[-1] == 48
-    means = {name: sum(found) / len(found) for name, found in at_48.items()}
+    means = {name: sum(accuracies) / len(accuracies) for name, accuracies in at_48.items()}
     best = max(means, key=lambda name: means[name])
-    assert f"48 px: {best} {means[best]:.1f} %, " in said(view)
-    assert "image sizes" not in said(reference("positions-small"))
+    assert f"48 px: {best} {means[best]:.1f} %, " in text_of(view)
+    assert "image sizes" not in text_of(reference("positions-small"))

@@ -1,9 +1,10 @@
-"""What is printed of a report: the answer and the main tables, whole words at any width, and nothing that steers."""
+"""A printed report: the answer and the main tables, whole words at any width, and nothing that steers the terminal."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,44 +14,43 @@ from tests.report.builders import COMPONENTS, build, factorial, no_triton, refer
 from tests.report.markdown import Shown, tables
 from tests.runner.runs import Runs
 from tests.test_security import HOSTILE, hostile_study
-from vitbench.report.document import Forest
+from vitbench.report.document import Document, Forest
 from vitbench.report.formats import markdown
-from vitbench.report.formats.terminal import MOST_ROWS, fitting, printed
+from vitbench.report.formats.terminal import MOST_ROWS, SECTIONS, fitting, printed
 from vitbench.report.output import Files
 from vitbench.report.study_report import compose
 from vitbench.report.view import View
-from vitbench.store import StudyFolder
 
 PRINTED = ["Summary", "Effects", "Accuracy", "Speed and memory"]
 
 
-def seen(study: StudyFolder, width: int) -> tuple[str, str]:
-    """A report's text, and what of it is seen in a terminal of so many characters."""
-    document, out = compose(View(study), Files()), io.StringIO()
+def output_of(document: Document, width: int, sections: Sequence[str] = SECTIONS) -> str:
+    """Sections of a report, as they stand in a terminal of so many characters."""
+    out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, emoji=False, markup=False)
-    for part in printed(document, width):
+    for part in printed(document, width, sections):
         console.print(part)
-    return markdown.text(document), out.getvalue()
+    return out.getvalue()
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 300])
 def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> None:
     study = build(tmp_path / "study", factorial(COMPONENTS, state=no_triton, seeds=(0, 1, 2)))
-    text, shown = seen(study, width)
-    assert max(map(len, shown.splitlines())) <= width
-    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-    assert [heading for heading in headings if f"\n{heading}\n" in shown] == PRINTED
     document = compose(View(study), Files())
+    text, output = markdown.text(document), output_of(document, width)
+    assert max(map(len, output.splitlines())) <= width
+    headings = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert [heading for heading in headings if f"\n{heading}\n" in output] == PRINTED
     forests = [block.table for section in document.sections for block in section.blocks if isinstance(block, Forest)]
-    found = [*tables(document), *(Shown((), table) for table in forests)]
-    words = {word for table in found for row in table.rows for cell in row for word in cell.split()}
-    words |= {word for table in found for column in table.columns for word in column.split()}
-    undrawn = shown.translate(dict.fromkeys(map(ord, "─░●│"), " "))
+    all_tables = [*tables(document), *(Shown((), table) for table in forests)]
+    words = {word for table in all_tables for row in table.rows for cell in row for word in cell.split()}
+    words |= {word for table in all_tables for column in table.columns for word in column.split()}
+    undrawn = output.translate(dict.fromkeys(map(ord, "─░●│"), " "))
     body = [line for line in undrawn.splitlines() if "   " in line.strip()]
     assert len(body) > MOST_ROWS
     assert not {word for line in body for word in line.split()} - words - {"•"} - set(text.split())
     for word in ("underpowered", "Summary", "more row", *(["more column"] if width < 300 else [])):
-        assert word in shown
+        assert word in output
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_a_narrow_terminal_keeps_the_columns_that_answer(name: str, among: str, 
 
 
 def test_hostile_names_steer_nothing(tmp_path: Path) -> None:
-    _, shown = seen(hostile_study(tmp_path / "study"), 300)
-    assert not [c for c in shown if c != "\n" and not c.isprintable()]
-    assert all(name in shown for name in HOSTILE if name.isprintable() and len(name) < 30 and "  " not in name)
+    output = output_of(compose(View(hostile_study(tmp_path / "study")), Files()), 300)
+    assert not [c for c in output if c != "\n" and not c.isprintable()]
+    assert all(name in output for name in HOSTILE if name.isprintable() and len(name) < 30 and "  " not in name)
 
 
 def test_the_command_prints_and_writes_nothing(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "runs")
     assert runs.run_here().returncode == 0
-    before = sorted(p for p in tmp_path.rglob("*"))
+    before = [*tmp_path.rglob("*")]
     done = runs.vitbench("report", str(runs.study), "--print")
     assert done.returncode == 0 and "images/s" in done.stdout, done.stdout + done.stderr
     assert "Does it run?" in done.stdout
@@ -90,21 +90,15 @@ def test_a_forest_plot_is_drawn_at_every_width() -> None:
     document = compose(reference("vit5-small"), Files())
     forests = [b for section in document.sections for b in section.blocks if isinstance(b, Forest)]
     for width in (80, 120):
-        out = io.StringIO()
-        for part in printed(document, width, ["Summary"]):
-            Console(file=out, width=width).print(part)
-        lines = out.getvalue().splitlines()
+        lines = output_of(document, width, ["Summary"]).splitlines()
         for row in forests[0].rows:
             (line,) = (each for each in lines if each.startswith(f" {row.name} ") and f" {row.number[0]} " in each)
             mean, neutral = line.index("●"), line.index("│") if "│" in line else line.index("●")
             assert (mean - neutral > 0) == (row.bar.value > 0) or abs(row.bar.value) < 0.2
             assert line.rstrip().endswith(row.verdict)
     assert "Accuracy" not in lines
+    rows = [row for forest in forests for row in forest.rows]
     for width in (40, 60):
-        narrow = io.StringIO()
-        for part in printed(document, width, ["Summary"]):
-            Console(file=narrow, width=width).print(part)
-        shown = narrow.getvalue()
-        rows = [row for forest in forests for row in forest.rows]
-        assert shown.count("●") == len(rows) and "…" not in shown
-        assert all(text in shown for row in rows for text in (row.number[0], row.verdict))
+        output = output_of(document, width, ["Summary"])
+        assert output.count("●") == len(rows) and "…" not in output
+        assert all(text in output for row in rows for text in (row.number[0], row.verdict))

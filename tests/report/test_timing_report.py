@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,18 +32,17 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, StudyFolder]:
     done = here("time", "small.toml", "--results", "study", "--device", "cpu", *sets, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(folder / "study")
-    written(study, folder / "report")
-    return read_page(folder / "report"), study
+    return read_page(written(study, folder / "report").parent), study
 
 
 @pytest.mark.parametrize("of", ["Attention core (N 17, H 2, K 16), ", ""])
 def test_the_control_stands_in_every_table(timed: tuple[Page, StudyFolder], of: str) -> None:
     rows = timed[0].table(SPEED, f"{of}cpu, float32, batch size 4, inference")
     assert [r["attention"] for r in rows].count(CONTROL) == 1
-    shown = {r["attention"]: r[SPEED] for r in rows}
-    assert shown["sdpa"] == "1", "the baseline"
+    speeds = {r["attention"]: r[SPEED] for r in rows}
+    assert speeds["sdpa"] == "1", "the baseline"
     for name in ("batched", CONTROL):
-        estimate, low, _, high, *_ = re.sub("[(),]", "", shown[name]).split()
+        estimate, low, _, high, *_ = re.sub("[(),]", "", speeds[name]).split()
         assert float(low) <= float(estimate) <= float(high)
     assert next(r for r in rows if r["attention"] == "triton")["latency p50 (ms)"] == "unsupported"
 
@@ -50,9 +50,9 @@ def test_the_control_stands_in_every_table(timed: tuple[Page, StudyFolder], of: 
 def test_what_is_not_to_be_relied_on_is_marked_with_its_reason(timed: tuple[Page, StudyFolder]) -> None:
     page, _ = timed
     marked = [t for t in page.csv("timing") if t["unstable"]]
-    shown = [r for above, rows in page.tables for r in rows if "~" in r.get("latency p50 (ms)", "")]
-    assert len(shown) == len(marked)
-    for row in shown:
+    printed = [r for _, rows in page.tables for r in rows if "~" in r.get("latency p50 (ms)", "")]
+    assert len(printed) == len(marked)
+    for row in printed:
         assert row.get("images/s", row.get("sequences/s", "")).endswith(" ~"), "a rate is no surer than its latency"
     for row in marked:
         first = row["unstable"].split("; ")[0]
@@ -78,14 +78,10 @@ def test_numbers_of_the_table_are_those_of_the_records(timed: tuple[Page, StudyF
 def test_a_table_s_header_does_not_come_from_its_first_row(timed: tuple[Page, StudyFolder], tmp_path: Path) -> None:
     """The first planned timing may be the one that did not run: the columns are there all the same."""
     _, study = timed
-    first = study.info.trials[0].id
-    for file in sorted((study.path / "records").iterdir()):
-        target = tmp_path / "study" / "records" / file.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not file.name.startswith(first):
-            target.write_bytes(file.read_bytes())
-    (tmp_path / "study" / "study.json").write_bytes((study.path / "study.json").read_bytes())
-    written(StudyFolder.read(tmp_path / "study"), tmp_path / "report")
-    rows = read_page(tmp_path / "report").csv("timing")
+    (tmp_path / "study").mkdir()
+    shutil.copy(study.path / "study.json", tmp_path / "study")
+    first = shutil.ignore_patterns(f"{study.info.trials[0].id}*")
+    shutil.copytree(study.path / "records", tmp_path / "study" / "records", ignore=first)
+    rows = read_page(written(StudyFolder.read(tmp_path / "study"), tmp_path / "report").parent).csv("timing")
     assert rows[0]["state"] == "pending" and rows[0]["latency_ms_p50"] == ""
     assert any(row["latency_ms_p50"] for row in rows)

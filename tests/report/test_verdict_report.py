@@ -23,7 +23,7 @@ EIGHT = tuple(range(8))
 
 
 def known(cell: CellPlan, seed: int) -> float:
-    """Without positions 5 points less, with post-norm 3 less but for that; sinusoids are as good, within noise."""
+    """No positions cost 5 points, and post-norm 3 where there are positions; sinusoids are as good, within noise."""
     noise = ((seed * 7) % 5 - 2) / 10
     value = 50.0 + seed % 3 / 20
     value -= 5.0 - noise if cell.axes.get("positions") == "none" else 0.0
@@ -93,7 +93,7 @@ def test_the_numbers_are_in_the_csv_and_so_is_each_seed(eight: Page) -> None:
     seeds: dict[tuple[str, str], list[float]] = {}
     for row in eight.csv("effects-by-seed"):
         seeds.setdefault((row["family"], row["comparison"]), []).append(float(row["difference_points"]))
-    assert {key: pytest.approx(sum(found) / 8) for key, found in seeds.items()} == {
+    assert {key: pytest.approx(sum(differences) / 8) for key, differences in seeds.items()} == {
         (row["family"], row["comparison"]): float(row["difference_points"]) for row in rows
     }
 
@@ -105,12 +105,12 @@ def test_what_is_open_says_how_many_seeds_would_decide_it(tmp_path: Path) -> Non
         luck = random.Random(f"{cell.axes}{seed}").gauss(0.0, 1.5)
         return 50.0 + luck + {"learned": 0.0, "none": 0.5, "sinusoidal": -0.5}[cell.axes["positions"]]
 
-    of = {"accuracy": near, "facts": (), "margin": 1.5, "axes": {"positions": AXES["positions"]}}
-    found = report(tmp_path, seeds=tuple(range(6)), **of)
-    needed = [int(row["seeds_needed"]) for row in found.csv("verdicts")]
-    assert {r[VERDICT] for r in found.effects()} <= {"undecided", "underpowered"} and min(needed) > 6
-    assert "Open: 2 comparisons" in found.text and f"{max(needed)} seeds would decide all" in found.text
-    decided = report(tmp_path / "more", tuple(range(4 * max(needed))), **of)
+    plan = {"accuracy": near, "facts": (), "margin": 1.5, "axes": {"positions": AXES["positions"]}}
+    page = report(tmp_path, seeds=tuple(range(6)), **plan)
+    needed = [int(row["seeds_needed"]) for row in page.csv("verdicts")]
+    assert {r[VERDICT] for r in page.effects()} <= {"undecided", "underpowered"} and min(needed) > 6
+    assert "Open: 2 comparisons" in page.text and f"{max(needed)} seeds would decide all" in page.text
+    decided = report(tmp_path / "more", tuple(range(4 * max(needed))), **plan)
     assert "Open:" not in decided.text and "undecided" not in {r[VERDICT] for r in decided.effects()}
 
 
@@ -118,20 +118,20 @@ def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:
     chosen = {"plain": {}, "without": {"positions": "none"}, "waves": {"positions": "sinusoidal"}}
     claim = fact("without", "lower", axis=None, against="plain")
     cells = [CellPlan(name, axes) for name, axes in chosen.items()]
-    found = page_of(tmp_path, Plan(cells, seeds=EIGHT, facts=(claim,), **PLANTED))
+    page = page_of(tmp_path, Plan(cells, seeds=EIGHT, facts=(claim,), **PLANTED))
     expected = {"without": "worse", "waves": "equivalent"}
-    assert {r["cell"]: r[VERDICT] for r in found.table("P(better)", "Named cells")} == expected
-    by_cell = {r["cell"]: r for r in found.table("test accuracy (%)", "Accuracy")}
+    assert {r["cell"]: r[VERDICT] for r in page.table("P(better)", "Named cells")} == expected
+    by_cell = {r["cell"]: r for r in page.table("test accuracy (%)", "Accuracy")}
     assert {name: row[VERDICT] for name, row in by_cell.items()} == {"plain": "n/a", **expected}
     assert by_cell["without"][DIFFERENCE] == f"{MINUS}5.00"
-    assert found.table("outcome")[0]["outcome"] == "reproduced"
+    assert page.table("outcome")[0]["outcome"] == "reproduced"
 
 
 def test_one_seed_has_no_interval_and_shows_nothing(archetypes: Archetypes) -> None:
-    found = archetypes("one-seed")
-    assert {row["95 % interval (%)"] for row in found.table("test accuracy (%)", "Accuracy")} == {"n/a"}
-    assert {(r["verdict"], r["low"], r["p_holm"]) for r in found.csv("verdicts")} == {("underpowered", "", "")}
-    assert "At least 5 seeds are needed" in found.text
+    page = archetypes("one-seed")
+    assert {row["95 % interval (%)"] for row in page.table("test accuracy (%)", "Accuracy")} == {"n/a"}
+    assert {(r["verdict"], r["low"], r["p_holm"]) for r in page.csv("verdicts")} == {("underpowered", "", "")}
+    assert "At least 5 seeds are needed" in page.text
 
 
 def test_cells_at_chance_are_marked_and_so_are_comparisons_of_two_of_them(tmp_path: Path) -> None:
@@ -141,21 +141,21 @@ def test_cells_at_chance_are_marked_and_so_are_comparisons_of_two_of_them(tmp_pa
         return 10 + (seed % 5 - 2) / 4 + (30 if cell.axes["positions"] == "learned" else 0)
 
     facts = (fact("none", "lower"), fact("none", "equal", against="sinusoidal", claim="both fail"))
-    found = report(tmp_path, axes={"positions": AXES["positions"]}, accuracy=guessed, margin=0.1, facts=facts)
+    page = report(tmp_path, axes={"positions": AXES["positions"]}, accuracy=guessed, margin=0.1, facts=facts)
     at_chance = {"learned": False, "none": True, "sinusoidal": True}
-    by_cell = found.table("test accuracy (%)", "Accuracy")
+    by_cell = page.table("test accuracy (%)", "Accuracy")
     assert {row["positions"]: "(at chance)" in row["test accuracy (%)"] for row in by_cell} == at_chance
-    assert {row["cell"]: row["at_chance"] == "True" for row in found.csv("accuracy")} == at_chance
-    assert "At chance: none, sinusoidal." in found.text
-    marked = {row["claim"]: "(both at chance)" in row[VERDICT] for row in found.table("claim")}
+    assert {row["cell"]: row["at_chance"] == "True" for row in page.csv("accuracy")} == at_chance
+    assert "At chance: none, sinusoidal." in page.text
+    marked = {row["claim"]: "(both at chance)" in row[VERDICT] for row in page.table("claim")}
     assert marked == {"none is lower": False, "both fail": True}
-    short = found.text[found.text.index("Summary") : found.text.index("Effects")]
+    short = page.text[page.text.index("Summary") : page.text.index("Effects")]
     assert short.count("(both at chance)") == 1, "with the claim"
     assert "at chance" not in report(tmp_path / "2").text.lower()
 
 
 def test_at_chance_is_what_the_most_frequent_class_gives(tmp_path: Path) -> None:
-    """Of ten classes, half of the test images in one: 50 % is no more than a guess."""
+    """Half of the test images are in one of ten classes: 50 % is no more than a guess."""
 
     def lopsided(values: Values) -> Values:
         return values.model_copy(update={"test_most_common_pct": 50.0}) if isinstance(values, TrainValues) else values
@@ -163,5 +163,5 @@ def test_at_chance_is_what_the_most_frequent_class_gives(tmp_path: Path) -> None
     def accuracy(cell: CellPlan, seed: int) -> float:
         return (50.0 if cell.axes["norm"] == "pre" else 60.0) + (seed % 5 - 2) / 4
 
-    found = report(tmp_path, axes={"norm": ("pre", "post")}, facts=(), accuracy=accuracy, changed=lopsided)
-    assert {row["cell"]: row["at_chance"] for row in found.csv("accuracy")} == {"pre": "True", "post": "False"}
+    page = report(tmp_path, axes={"norm": ("pre", "post")}, facts=(), accuracy=accuracy, changed=lopsided)
+    assert {row["cell"]: row["at_chance"] for row in page.csv("accuracy")} == {"pre": "True", "post": "False"}
