@@ -20,7 +20,7 @@ from vitbench.cli.console import Terminal
 from vitbench.cli.live import clock, view
 from vitbench.runner.watch import Snapshot, Watch
 from vitbench.store import Leases, StudyFolder
-from vitbench.store.processes import born, wall_clock
+from vitbench.store.processes import start_time, wall_clock
 
 GRID = {"attention": ("per_head", "sdpa", "triton"), "positions": ("learned", "none")}
 
@@ -82,7 +82,7 @@ def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> 
         leases.take(todo[0].id)
         watch = Watch(study)
         assert (watch.look().per_minute, watch.look().left_s) == (None, None)
-        begun = datetime.fromtimestamp(wall_clock(born(os.getpid()) or 0.0), UTC)
+        begun = datetime.fromtimestamp(wall_clock(start_time(os.getpid()) or 0.0), UTC)
         for planned in todo[1:4]:
             now = {"started_at": begun, "seconds": time.time() - begun.timestamp()}
             study.write(done.model_copy(update={"trial_id": planned.id, "trial": planned.trial, **now}))

@@ -18,7 +18,7 @@ from tests.runner.runs import VITBENCH, Runs, until
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.files import publish
 from vitbench.store.leases import Owner
-from vitbench.store.processes import MARK, born, lives, wall_clock
+from vitbench.store.processes import MARK, lives, start_time, wall_clock
 
 TRIAL = "0" * 20
 FAULTY = ("--set", "model.mlp=faulty")
@@ -26,7 +26,7 @@ FAULTY = ("--set", "model.mlp=faulty")
 
 def elsewhere(path: Path) -> None:
     """Make a lease one of another machine, whose process numbers mean nothing here."""
-    owner = Owner.model_validate_json(path.read_bytes()).model_copy(update={"place": "another"})
+    owner = Owner.model_validate_json(path.read_bytes()).model_copy(update={"machine": "another"})
     path.write_text(owner.model_dump_json())
 
 
@@ -131,12 +131,12 @@ def test_f27_on_this_machine_a_living_process_keeps_its_lease_whatever_its_age(t
 def test_f27_a_process_is_told_by_its_start_however_the_wall_clock_steps() -> None:
     """A step moves the boot time by which the wall clock's start of every process is reckoned."""
     with subprocess.Popen(["sleep", "60"]) as process:
-        begun = born(process.pid)
+        begun = start_time(process.pid)
         assert begun is not None and lives(process.pid, begun) and not lives(process.pid, begun + 1)
         since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         assert since_boot - 30 < begun <= since_boot and abs(wall_clock(begun) - time.time()) < 30
         process.kill()
-        until(lambda: born(process.pid) is None, "a zombie passes for a living process")
+        until(lambda: start_time(process.pid) is None, "a zombie passes for a living process")
 
 
 def test_f16_a_heartbeat_keeps_a_lease(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class Arm:
     Attributes:
         name: of the study's folder, and what tells it from other arms of the same study.
         study_name: of the folder or file alone.
-        place: of the study among those that were given, from 0; one that is given twice has two.
+        study_number: of the study among those that were given, from 0; one that is given twice has two.
         path: of the folder or file.
         info: of the study; None of a file.
         damaged: files of the study that were set aside.
@@ -109,7 +109,7 @@ class Arm:
 
     name: str
     study_name: str
-    place: int
+    study_number: int
     path: Path
     info: StudyInfo | None
     damaged: tuple[str, ...]
@@ -165,7 +165,11 @@ def arms_of(paths: Sequence[Path]) -> list[Arm]:
             f"{folders[0]} is a study and {files[0]} is pytest-benchmark's JSON: two of one kind can be compared"
         )
     named = enumerate(zip(paths, names_of(paths), strict=True))
-    arms = [arm for place, (path, name) in named for arm in (_of_file if files else _of_study)(path, name, place)]
+    arms = [
+        arm
+        for study_number, (path, name) in named
+        for arm in (_of_file if files else _of_study)(path, name, study_number)
+    ]
     if len(arms) > MOST_ARMS:
         raise ComparisonError(
             f"{len(arms)} columns, and at most {MOST_ARMS} can stand side by side (a study that ran on several "
@@ -180,13 +184,13 @@ def arms_of(paths: Sequence[Path]) -> list[Arm]:
     ]
 
 
-def _of_file(path: Path, name: str, place: int) -> list[Arm]:
+def _of_file(path: Path, name: str, study_number: int) -> list[Arm]:
     by_name, under = benchmarks(path)
     timings: dict[Work, Timing] = {(key,): timing for key, timing in by_name.items()}
-    return [Arm(name, name, place, path, None, (), "", under, NO_TRIALS, (), timings, ())]
+    return [Arm(name, name, study_number, path, None, (), "", under, NO_TRIALS, (), timings, ())]
 
 
-def _of_study(path: Path, name: str, place: int) -> list[Arm]:
+def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
     study = StudyFolder.read(path)
     results = results_of(study)
     frame = trials_frame(study, results)
@@ -216,7 +220,7 @@ def _of_study(path: Path, name: str, place: int) -> list[Arm]:
             planned = {trial_id: used[places[trial_id]] for trial_id in trials["trial_id"]}
             timings = [planned[trial_id] for trial_id in trials.loc[trials["kind"] == "time", "trial_id"]]
             arms.append(
-                Arm(", ".join([name, *on]), name, place, path, study.info, tuple(study.damaged), device,
+                Arm(", ".join([name, *on]), name, study_number, path, study.info, tuple(study.damaged), device,
                     platform_of(environment) if environment else None, trials,
                     tuple(used.values()), _timings(path, timings, records), _cells(trials, planned))
             )  # fmt: skip

@@ -140,13 +140,13 @@ class SideBySide:
     def limit(self, number: int, fail_over: float | None) -> float | None:
         """The limit that an arm is judged by; None of the first study's own arms, and of a device that it lacks."""
         arm = self.arms[number]
-        had = {first.device for first in self.arms if not first.place}
-        return fail_over if arm.place and arm.device in had else None
+        had = {first.device for first in self.arms if not first.study_number}
+        return fail_over if arm.study_number and arm.device in had else None
 
     @cached_property
     def sections(self) -> dict[tuple[int, int], Changes]:
         """Changes between the arms of each pair: pairs of later studies, or all pairs of a single study."""
-        later = [pair for pair in self.pairs if self.arms[pair[0]].place] or self.pairs
+        later = [pair for pair in self.pairs if self.arms[pair[0]].study_number] or self.pairs
         changes = {pair: self.changes(*pair) for pair in later}
         return {pair: each for pair, each in changes.items() if each.alone or self.compared(*pair)}
 
@@ -177,24 +177,26 @@ class SideBySide:
         """Changes of the timings of an arm that are compared with those of another."""
         both = [row.changes[number] for row in self.timings if row.bases[number] == base]
         changes = sorted((c for c in both if c is not None), key=order)
-        place = self.arms[number].place
-        first = next(pair for pair in self.pairs if self.arms[pair[0]].place == place) == (number, base)
-        return Changes(tuple(changes), self._alone(place) if first and place else (), both.count(None))
+        study_number = self.arms[number].study_number
+        first = next(pair for pair in self.pairs if self.arms[pair[0]].study_number == study_number) == (number, base)
+        return Changes(tuple(changes), self._alone(study_number) if first and study_number else (), both.count(None))
 
-    def _alone(self, place: int) -> tuple[Change, ...]:
+    def _alone(self, study_number: int) -> tuple[Change, ...]:
         """Timings that only one of the first and a later study plans on a device."""
         changes: dict[tuple[str, str], Change] = {}
         for row in self.timings:
             for number, (arm, timing) in enumerate(zip(self.arms, row.timings, strict=True)):
-                if timing is None or arm.place not in (0, place):
+                if timing is None or arm.study_number not in (0, study_number):
                     continue
-                others = [n for n, other in enumerate(self.arms) if other.place == place and row.timings[n]]
-                if arm.place:
+                others = [
+                    n for n, other in enumerate(self.arms) if other.study_number == study_number and row.timings[n]
+                ]
+                if arm.study_number:
                     met = row.bases[number] is not None
                 else:
                     met = any(self.arms[n].device == arm.device or row.bases[n] == number for n in others)
                 if not met:
-                    only = alone(timing, arm.letter, later=bool(arm.place))
+                    only = alone(timing, arm.letter, later=bool(arm.study_number))
                     changes.setdefault((arm.device, timing.label), only)
         return tuple(sorted(changes.values(), key=lambda change: (change.word, change.label)))
 
@@ -247,10 +249,10 @@ def _candidates(arms: Sequence[Arm]) -> list[tuple[int, ...]]:
     then the others. A slow device of the first study would else count as a regression, and a regression on a fast one
     as none. Where there is none, and for the first study's own other arms, it is the first arm of all.
     """
-    first = [number for number, arm in enumerate(arms) if arm.place == 0]
+    first = [number for number, arm in enumerate(arms) if arm.study_number == 0]
     candidates: list[tuple[int, ...]] = [()]
     for arm in arms[1:]:
-        same = [number for number in first if arms[number].device == arm.device] if arm.place else []
+        same = [number for number in first if arms[number].device == arm.device] if arm.study_number else []
         apart = {number: _distance(arms[number], arm) for number in same}
         candidates.append(tuple(sorted(same, key=apart.__getitem__)) or (0,))
     return candidates
@@ -327,11 +329,11 @@ def _matched(arms: Sequence[Arm]) -> list[tuple[Trained | None, ...]]:
                     free.setdefault(key, []).append(row)
             unplaced = []
             for cell in left:
-                place = next((row for row in free.get(same(cell), ()) if row[number] is None), None)
-                if place is None:
+                entry = next((row for row in free.get(same(cell), ()) if row[number] is None), None)
+                if entry is None:
                     unplaced.append(cell)
                 else:
-                    place[number] = cell
+                    entry[number] = cell
             left = unplaced
         rows += [[cell if n == number else None for n in range(len(arms))] for cell in left]
     return [tuple(row) for row in rows]

@@ -16,36 +16,36 @@ def read_facts(
     """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
     known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
     facts = []
-    for place, fact in tables.each("facts", tables.array("facts"), Fact):
+    for where, fact in tables.each("facts", tables.array("facts"), Fact):
         facts.append(fact)
         if fact.value == fact.against:
-            tables.complain(f"{place}.value", f"{quote(fact.value)} is what it is compared with")
+            tables.complain(f"{where}.value", f"{quote(fact.value)} is what it is compared with")
         if fact.expected == "equal" and margin is None:
-            tables.complain(f"{place}.expected", '"equal" needs suite.margin: the difference that does not matter')
+            tables.complain(f"{where}.expected", '"equal" needs suite.margin: the difference that does not matter')
         if fact.axis is not None and fact.axis not in known:
-            tables.complain(f"{place}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
+            tables.complain(f"{where}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
             continue
         values = labels if fact.axis is None else known[fact.axis]
         what = "label of a cell" if fact.axis is None else f"value of {fact.axis}"
         for key, value in (("value", fact.value), ("against", fact.against)):
             if value not in values:
-                tables.complain(f"{place}.{key}", f"{quote(value)} is no {what}{nearest(value, values)}")
+                tables.complain(f"{where}.{key}", f"{quote(value)} is no {what}{nearest(value, values)}")
         for axis, value in fact.where.items():
             if axis not in known or axis == fact.axis:
-                tables.complain(f"{place}.where", f"{quote(axis)} is no other axis{nearest(axis, known)}")
+                tables.complain(f"{where}.where", f"{quote(axis)} is no other axis{nearest(axis, known)}")
             elif value not in known[axis]:
                 hint = nearest(value, known[axis])
-                tables.complain(f"{place}.where.{axis}", f"{quote(value)} is no value of {axis}{hint}")
+                tables.complain(f"{where}.where.{axis}", f"{quote(value)} is no value of {axis}{hint}")
     return tuple(facts)
 
 
 def read_goals(tables: SuiteTables, labels: Sequence[str]) -> tuple[Goal, ...]:
     """``[[goals]]``: test accuracies that cells are to reach, the cells by their labels."""
     goals = []
-    for place, goal in tables.each("goals", tables.array("goals"), Goal):
+    for where, goal in tables.each("goals", tables.array("goals"), Goal):
         if goal in goals:
-            tables.complain(place, f"says again that {quote(goal.cell)} is to reach {goal.test_accuracy:g} %")
+            tables.complain(where, f"says again that {quote(goal.cell)} is to reach {goal.test_accuracy:g} %")
         goals.append(goal)
         if goal.cell not in labels:
-            tables.complain(f"{place}.cell", f"{quote(goal.cell)} is no label of a cell{nearest(goal.cell, labels)}")
+            tables.complain(f"{where}.cell", f"{quote(goal.cell)} is no label of a cell{nearest(goal.cell, labels)}")
     return tuple(goals)

@@ -279,30 +279,30 @@ class _Reader(SuiteTables):
         if path in RESERVED:
             self.complain(f"axes.{path}", "is the name of a column of every report; call the axis something else")
         changes: dict[str, dict[str, Any]] = {}
-        for place, value in self.each(f"axes.{path}", values, Variant):
+        for where, value in self.each(f"axes.{path}", values, Variant):
             if value.name in changes:
-                self.complain(f"{place}.name", f"{quote(value.name)} is the name of another value")
-            changes[value.name] = self.changes(base, value.set, place)
-            self.replaced(base, changes[value.name], f"{place}.set")
+                self.complain(f"{where}.name", f"{quote(value.name)} is the name of another value")
+            changes[value.name] = self.changes(base, value.set, where)
+            self.replaced(base, changes[value.name], f"{where}.set")
         self.joint[path] = changes
         return tuple(changes)
 
     def variants(self, base: Mapping[str, Any]) -> list[tuple[Variant, list[tuple[str, Any]]]]:
         variants: list[tuple[Variant, list[tuple[str, Any]]]] = []
-        for place, variant in self.each("variants", self.array("variants"), Variant):
+        for where, variant in self.each("variants", self.array("variants"), Variant):
             if variant.name in {v.name for v, _ in variants}:
-                self.complain(f"{place}.name", f"{quote(variant.name)} is the name of another variant")
-            changes = self.changes(base, variant.set, place)
-            self.replaced(base, changes, f"{place}.set")
+                self.complain(f"{where}.name", f"{quote(variant.name)} is the name of another variant")
+            changes = self.changes(base, variant.set, where)
+            self.replaced(base, changes, f"{where}.set")
             variants.append((variant, list(changes.items())))
         return variants
 
-    def changes(self, base: Mapping[str, Any], table: Mapping[str, Any], place: str) -> dict[str, Any]:
+    def changes(self, base: Mapping[str, Any], table: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Path → value of a ``set`` table; a preset in it is what its model has otherwise than the base's."""
         changes = dict(leaves(table))
         if "preset" not in changes:
             return changes
-        preset = self.preset(changes.pop("preset"), f"{place}.set.preset")
+        preset = self.preset(changes.pop("preset"), f"{where}.set.preset")
         other = {name: value for name, value in preset or () if base["model"] and value != getattr(base["model"], name)}
         return {**other, **changes}
 
@@ -320,25 +320,25 @@ class _Reader(SuiteTables):
         fitting = by_identity(lambda model, train: mismatches(model, train) if train is not None else [])
         settings, seeds_of = by_identity(partial(self.settings, tune=tune)), by_identity(TrainTable.seeds_of)
         cells, excluded = [], []
-        for label, place, tables, variant in itertools.chain.from_iterable(candidates):
+        for label, values, tables, variant in itertools.chain.from_iterable(candidates):
             model, train = tables["model"], tables["train"]
             problems, broken = checked(model)
             for field, problem in problems:
-                self.complain(f"cell {label}: {field}" if place else f"model.{field}", problem)
+                self.complain(f"cell {label}: {field}" if values else f"model.{field}", problem)
             if broken:
                 if variant is not None:
                     self.complain(f"variant {quote(label)}", "; ".join(broken))
                 excluded.append((label, "; ".join(broken)))
                 continue
             if tables["time"] is not None and (twice := compiled_twice(model, tables["time"])):
-                self.complain(f"cell {label}: time.compile" if place else "time.compile", twice)
+                self.complain(f"cell {label}: time.compile" if values else "time.compile", twice)
             for field, problem in fitting(model, train):
-                self.complain(f"cell {label}: train.{field}" if place else f"train.{field}", problem)
+                self.complain(f"cell {label}: train.{field}" if values else f"train.{field}", problem)
             chosen_from = settings(train) if train is not None else ()
             if chosen_from and not tables["data"].validation_images:
                 self.complain("tune", "needs data.validation_images: settings are chosen on validation")
             seeds = seeds_of(train, master) if train is not None else ()
-            cells.append(Cell(label=label, axes=place, model=model, data=tables["data"], train=train,
+            cells.append(Cell(label=label, axes=values, model=model, data=tables["data"], train=train,
                               time=tables["time"], published=variant.published if variant else None,
                               seeds=seeds, settings=chosen_from))  # fmt: skip
         self.messages = list(dict.fromkeys(self.messages))
@@ -374,7 +374,7 @@ class _Reader(SuiteTables):
             fields.setdefault(table or "model", {})[field] = getattr(alone[table or "model"], field)
         return Move(value, in_label(axis, value), fields)
 
-    def combined(self, base: Mapping[str, Any], table: str, moves: Sequence[Move], place: str) -> Any:
+    def combined(self, base: Mapping[str, Any], table: str, moves: Sequence[Move], where: str) -> Any:
         """One table of a combination.
 
         No rule of a table alone is about two of its fields (those about two fields of a model are asked of each
@@ -385,7 +385,7 @@ class _Reader(SuiteTables):
             return base[table]
         if fields.keys() & set(BUDGETS):  # one budget makes the others give way, and two are a mistake
             changes = {f"{table}.{field}": value for field, value in fields.items()}
-            return self.replaced(base, changes, place)[table]
+            return self.replaced(base, changes, where)[table]
         start = base[table] if base[table] is not None else TABLES[table]()
         made = start.model_copy(update={field: value for field, value in fields.items() if "." not in field})
         for path, value in fields.items():

@@ -75,24 +75,24 @@ def quote(value: object) -> str:
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[str, str]]:
     """(dotted key, message) for each wrong key of a table; several complaints about one key (a union) become one."""
-    by_place: dict[tuple[str, ...], list[ErrorDetails]] = {}
+    by_path: dict[tuple[str, ...], list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        place = _place(detail["loc"], model, unknown=detail["type"] == "extra_forbidden")
-        by_place.setdefault(place, []).append(detail)
-    return [(".".join(place), _sentence(details, model, place)) for place, details in by_place.items()]
+        path = _path(detail["loc"], model, unknown=detail["type"] == "extra_forbidden")
+        by_path.setdefault(path, []).append(detail)
+    return [(".".join(path), _sentence(details, model, path)) for path, details in by_path.items()]
 
 
-def _place(loc: tuple[int | str, ...], model: type[BaseModel], *, unknown: bool) -> tuple[str, ...]:
+def _path(loc: tuple[int | str, ...], model: type[BaseModel], *, unknown: bool) -> tuple[str, ...]:
     """The key that is wrong, maybe an ``unknown`` one. The branch of a union, or the index in it, is cut off."""
-    place: list[str] = []
+    path: list[str] = []
     fields: Mapping[str, Any] | None = model.model_fields
     for part in loc:
         if fields is None or (part not in fields and not unknown):
             break
-        place.append(str(part))
+        path.append(str(part))
         table = _table(fields[str(part)].annotation) if str(part) in fields else None
         fields = table.model_fields if table else None
-    return tuple(place)
+    return tuple(path)
 
 
 def _table(annotation: object) -> type[BaseModel] | None:
@@ -101,19 +101,19 @@ def _table(annotation: object) -> type[BaseModel] | None:
     return next((c for c in choices if isinstance(c, type) and issubclass(c, BaseModel)), None)
 
 
-def _fields_of(model: type[BaseModel], place: tuple[str, ...]) -> list[str]:
-    for part in place[:-1]:
+def _fields_of(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    for part in path[:-1]:
         table = _table(model.model_fields[part].annotation)
         assert table is not None
         model = table
     return list(model.model_fields)
 
 
-def _sentence(details: list[ErrorDetails], model: type[BaseModel], place: tuple[str, ...]) -> str:
+def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: tuple[str, ...]) -> str:
     detail = details[0]
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"unknown key{nearest(place[-1], _fields_of(model, place))}"
+        return f"unknown key{nearest(path[-1], _fields_of(model, path))}"
     if kind == "missing":
         return "is required"
     if kind == "value_error":

@@ -38,9 +38,9 @@ class SuiteTables:
     def __init__(self, file: str, raw: dict[str, Any], messages: list[str]) -> None:
         self.file, self.raw, self.messages = file, raw, messages
 
-    def complain(self, place: str, message: str) -> None:
-        """Gather what is wrong at a place of the file."""
-        self.messages.append(f"{self.file}: {place}: {message}")
+    def complain(self, where: str, message: str) -> None:
+        """Gather what is wrong at a key of the file."""
+        self.messages.append(f"{self.file}: {where}: {message}")
 
     def table(self, name: str, model: type[BaseModel], required: bool = False) -> Any:
         """One table of the file as its spec; None where it is absent (model and data have neutral defaults)."""
@@ -70,12 +70,12 @@ class SuiteTables:
                 self.complain(f"{name}.{key}", message)
             return None
 
-    def preset(self, name: Any, place: str) -> ModelSpec | None:
+    def preset(self, name: Any, where: str) -> ModelSpec | None:
         """A published model by its name; None where there is none of it."""
         if isinstance(name, str) and name in PRESETS:
             return PRESETS[name]
         hint = nearest(str(name), PRESETS)
-        self.complain(place, f"{quote(name)} is no preset{hint}; known: {', '.join(PRESETS)}")
+        self.complain(where, f"{quote(name)} is no preset{hint}; known: {', '.join(PRESETS)}")
         return None
 
     def array(self, name: str) -> tuple[Any, ...]:
@@ -86,10 +86,10 @@ class SuiteTables:
         self.complain(name, f"must be an array of tables: [[{name}]]")
         return ()
 
-    def each(self, place: str, tables: Iterable[Any], model: type[Spec]) -> Iterator[tuple[str, Spec]]:
-        """(place, spec) of each of an array of tables; one with a mistake is left out, and the mistake gathered."""
+    def each(self, where: str, tables: Iterable[Any], model: type[Spec]) -> Iterator[tuple[str, Spec]]:
+        """(key, spec) of each of an array of tables; one with a mistake is left out, and the mistake gathered."""
         for number, raw in enumerate(tables, 1):
-            here = f"{place}[{number}]"
+            here = f"{where}[{number}]"
             try:
                 spec = model.model_validate(raw)
             except ValidationError as error:
@@ -98,12 +98,12 @@ class SuiteTables:
                 continue
             yield here, spec
 
-    def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], place: str) -> dict[str, Any]:
+    def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:
         """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
         tables = dict(base)
         budgets = [path for path in changes if path in {f"train.{name}" for name in BUDGETS}]
         if len(budgets) > 1:
-            self.complain(place, f"{' and '.join(budgets)} are budgets of one run: give one of them")
+            self.complain(where, f"{' and '.join(budgets)} are budgets of one run: give one of them")
         if budgets:  # the base's own budget gives way
             changes = {"train.images": None, "train.flops": None, **changes}
         by_table: dict[str, dict[str, Any]] = {}
@@ -112,12 +112,12 @@ class SuiteTables:
             table = table or "model"
             if table not in TABLES:
                 hint = nearest(table, TABLES)
-                self.complain(place, f'"{path}": unknown table{hint}; a bare name is a field of the model')
+                self.complain(where, f'"{path}": unknown table{hint}; a bare name is a field of the model')
             elif path in SHARED:
-                self.complain(place, f"a study never mixes data; set {path} in [data], for all cells")
+                self.complain(where, f"a study never mixes data; set {path} in [data], for all cells")
             elif field not in TABLES[table].model_fields or field in (*OF_ALL_CELLS, *DEVICES):
                 known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
-                self.complain(place, f'"{path}": unknown key{nearest(path, known)}')
+                self.complain(where, f'"{path}": unknown key{nearest(path, known)}')
             else:
                 by_table.setdefault(table, {})[field] = value
         for table, fields in by_table.items():
@@ -131,7 +131,7 @@ class SuiteTables:
                     if key not in fields:
                         continue  # a field of the base, reported where it stands
                     path = key if table == "model" else f"{table}.{key}"
-                    self.complain(place if place.endswith(f".{path}") else f"{place}.{path}", message)
+                    self.complain(where if where.endswith(f".{path}") else f"{where}.{path}", message)
         return tables
 
 

@@ -91,7 +91,7 @@ class Group:
         return [Heading(f"On {self.label}")] if self.label else []
 
     @property
-    def place(self) -> str:
+    def name(self) -> str:
         """Its name, or its device where it is the only one."""
         return self.label or self.device
 

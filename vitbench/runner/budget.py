@@ -69,7 +69,7 @@ LEAST_HIDDEN, MOST_HIDDEN = 2, 1 << 20
 """Hidden widths between which an MLP is looked for; with less a gated one, two thirds as wide, would have none."""
 
 
-def matched_parameters(model: ModelSpec, wanted: ModelSpec, place: str) -> ModelSpec:
+def matched_parameters(model: ModelSpec, wanted: ModelSpec, where: str) -> ModelSpec:
     """A model whose MLP is as wide as gives it the parameters of another, as nearly as its widths allow.
 
     Counted on the meta device, so that every component counts itself; by bisection, since a component may round its
@@ -88,9 +88,9 @@ def matched_parameters(model: ModelSpec, wanted: ModelSpec, place: str) -> Model
     if parameters_of(model) == goal:
         return model
     if model.leaves_out("mlp"):
-        raise SpecError([f"{place}: has no MLP whose width could match the parameters of the first cell"])
+        raise SpecError([f"{where}: has no MLP whose width could match the parameters of the first cell"])
     if (least := parameters_of(of(LEAST_HIDDEN))) > goal:
-        raise SpecError([f"{place}: {least:,} parameters with the narrowest MLP, and the first cell has {goal:,}"])
+        raise SpecError([f"{where}: {least:,} parameters with the narrowest MLP, and the first cell has {goal:,}"])
     low, high = LEAST_HIDDEN, 2 * LEAST_HIDDEN
     while parameters_of(of(high)) < goal and high < MOST_HIDDEN:
         low, high = high, 2 * high

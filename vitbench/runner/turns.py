@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from vitbench.config.base import Strict
 from vitbench.errors import UserError
 from vitbench.store.files import write_atomically
-from vitbench.store.processes import born, lives, place
+from vitbench.store.processes import lives, machine_id, start_time
 from vitbench.wording import printable
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Turn(Strict):
 
     device: str
     study: str
-    place: str
+    machine: str
     pid: int
-    born: float
+    started: float
     since: float
     """Seconds since 1970."""
     waits: bool
@@ -85,8 +85,8 @@ def turns(
     with contextlib.ExitStack() as stack:
         for device in sorted(set(devices)):
             stream = stack.enter_context((folder / device.replace(":", "-")).open("a"))
-            turn = Turn(device=device, study=printable(str(study.resolve())), place=place(), pid=os.getpid(),
-                        born=born(os.getpid()) or 0.0, since=time.time(), waits=True)  # fmt: skip
+            turn = Turn(device=device, study=printable(str(study.resolve())), machine=machine_id(), pid=os.getpid(),
+                        started=start_time(os.getpid()) or 0.0, since=time.time(), waits=True)  # fmt: skip
             file = folder / f"{device.replace(':', '-')}.{os.getpid()}.json"
             stack.callback(file.unlink, missing_ok=True)
             announced = False
@@ -120,9 +120,9 @@ def _turns() -> list[Turn]:
     for file in sorted(_folder().glob("*.json")):
         with contextlib.suppress(OSError, ValidationError):
             turn = Turn.model_validate_json(file.read_bytes())
-            if turn.place == place() and lives(turn.pid, turn.born):
+            if turn.machine == machine_id() and lives(turn.pid, turn.started):
                 living.append(turn)
-            elif turn.place == place():
+            elif turn.machine == machine_id():
                 file.unlink()
     return living
 

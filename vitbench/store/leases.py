@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 
 from vitbench.config.base import Strict
 from vitbench.store.files import content, publish, write_atomically
-from vitbench.store.processes import born, end_group, lives, mark, place, wall_clock
+from vitbench.store.processes import end_group, lives, machine_id, mark, start_time, wall_clock
 
 INTERVAL_SECONDS = 10.0
 """Time between two signs of life."""
@@ -42,13 +42,13 @@ class Owner(Strict):
     """Driver that has a lease. It has no host name: machines are distinguished by a hash."""
 
     driver: str = Field(description="drawn when the driver started")
-    place: str = Field(description="hash of the machine's boot and of the process namespace")
+    machine: str = Field(description="hash of the machine's boot and of the process namespace")
     pid: int
-    born: float = Field(description="when the process was started, see processes.born")
+    started: float = Field(description="when the process was started, see processes.start_time")
     mark: str = Field(description="in the environment of all that it starts, see processes.MARK")
     interval_s: Annotated[float, Field(gt=0.0, le=86_400.0)]
     groups: tuple[tuple[int, float], ...] = Field(
-        (), description="process groups of the trial: leader, and when it was started, see processes.born"
+        (), description="process groups of the trial: leader, and when it was started, see processes.start_time"
     )
 
 
@@ -63,7 +63,7 @@ class Lease:
     """Seconds without a sign of life, as this process has watched."""
 
     def __str__(self) -> str:
-        if self.owner is not None and self.owner.place == place():
+        if self.owner is not None and self.owner.machine == machine_id():
             return f"pid {self.owner.pid}"
         where = "another machine" if self.owner else "unknown: its lease cannot be read"
         return f"{where}, no heartbeat for {self.quiet_s:.0f} s"
@@ -99,13 +99,13 @@ def at_work(folder: Path) -> list[AtWork]:
     working = []
     for trial_id, path in sorted(latest.items()):
         owner = _read(path)
-        here = owner if owner is not None and owner.place == place() else None
+        here = owner if owner is not None and owner.machine == machine_id() else None
         with contextlib.suppress(FileNotFoundError):  # given up since
             quiet = time.time() - path.lstat().st_mtime
             interval = owner.interval_s if owner else INTERVAL_SECONDS
-            if lives(here.pid, here.born) if here else quiet <= MISSED * interval:
+            if lives(here.pid, here.started) if here else quiet <= MISSED * interval:
                 since = min((wall_clock(each) for _, each in here.groups if each), default=None) if here else None
-                began = wall_clock(here.born) if here else None
+                began = wall_clock(here.started) if here else None
                 working.append(AtWork(trial_id, owner.driver if owner else "", began, since))
     return working
 
@@ -119,7 +119,7 @@ class Leases:
         pid = os.getpid()
         self.folder = folder
         self.me = Owner(
-            driver=secrets.token_hex(3), place=place(), pid=pid, born=born(pid) or 0.0, mark=mark(),
+            driver=secrets.token_hex(3), machine=machine_id(), pid=pid, started=start_time(pid) or 0.0, mark=mark(),
             interval_s=interval_s,
         )  # fmt: skip
         self.files: dict[str, Path] = {}
@@ -146,7 +146,7 @@ class Leases:
         generation, path = self._latest(trial_id)
         if path is not None and (lease := self._living(trial_id, path)):
             return lease
-        if path is not None and (owner := _read(path)) is not None and owner.place == self.me.place:
+        if path is not None and (owner := _read(path)) is not None and owner.machine == self.me.machine:
             for leader, _ in owner.groups:  # what a dead driver left running would go on for nobody
                 end_group(leader, owner.mark)
         file = self.folder / f"{trial_id}.{generation + 1}.json"
@@ -165,7 +165,7 @@ class Leases:
     def note_group(self, trial_id: str, leader: int) -> None:
         """Say which process group is at work on a trial, so that a later driver can end what this one leaves."""
         if self._is_own(path := self.files[trial_id]):
-            owner = self.me.model_copy(update={"groups": ((leader, born(leader) or 0.0),)})
+            owner = self.me.model_copy(update={"groups": ((leader, start_time(leader) or 0.0),)})
             write_atomically(path, owner.model_dump_json(), durable=False)
 
     def holds(self, trial_id: str) -> bool:
@@ -198,8 +198,8 @@ class Leases:
         except FileNotFoundError:
             return None
         owner = _read(path)
-        if owner is not None and owner.place == self.me.place:
-            return Lease(trial_id, owner, 0.0) if lives(owner.pid, owner.born) else None
+        if owner is not None and owner.machine == self.me.machine:
+            return Lease(trial_id, owner, 0.0) if lives(owner.pid, owner.started) else None
         seen, since = self._watched.get(path, (changed, now))
         since = since if seen == changed else now
         self._watched[path] = (changed, since)

@@ -26,7 +26,7 @@ def mark() -> str:
 
 
 @functools.cache
-def place() -> str:
+def machine_id() -> str:
     """Hash of where process numbers mean the same processes: one boot of one machine, one namespace."""
     parts = [str(os.getuid())]
     for file in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"):
@@ -41,11 +41,11 @@ def place() -> str:
 
 def lives(pid: int, since: float) -> bool:
     """Whether a process of this number, started at that time, is there."""
-    now = born(pid)
+    now = start_time(pid)
     return now is not None and abs(now - since) < 0.5
 
 
-def born(pid: int) -> float | None:
+def start_time(pid: int) -> float | None:
     """When a process was started, in seconds since the machine's; None where none of this number lives.
 
     Steps of the wall clock do not move it. Where the system has no /proc it is the time since 1970.
@@ -58,7 +58,7 @@ def born(pid: int) -> float | None:
 
 
 def wall_clock(moment: float) -> float:
-    """A time that :func:`born` gives as seconds since 1970, by the clock as it stands now."""
+    """A time that :func:`start_time` gives as seconds since 1970, by the clock as it stands now."""
     if not Path("/proc/self/stat").exists():
         return moment
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + moment

@@ -69,7 +69,7 @@ def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
     largest = int(drawn.groupby(["facet", "colour"], sort=False)["run"].nunique().max())
     most = max(1, MAX_RUNS // len(facets) // (len(colouring.values) + bool(colouring.others)))
     chart = Curves(list(metrics.values()), facet_axis, facets, _frame(drawn, metrics, most), colouring)
-    on = group.place
+    on = group.name
     caption = f"Learning curves of {plural(runs, 'run')} on {on}"
     if largest > 1:
         over = f", whatever their {' and '.join(view.axis_names[axis] for axis in pooled)}" if pooled else ""
@@ -206,7 +206,7 @@ def _along(view: View, group: Group, axis: str, quantity: Quantity) -> Picture |
         logarithmic=min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE, from_zero=quantity.from_zero,
     )  # fmt: skip
     by = f", a line for each {' and '.join(each)}" if others else ""
-    alt = f"{quantity.name.capitalize()} along {called} on {group.place}{by}"
+    alt = f"{quantity.name.capitalize()} along {called} on {group.name}{by}"
     name = f"{quantity.name.split()[-1]}-along-{slug(axis, 'axis')}-{group.device}{group.slug}"
     return Picture(name, chart, alt, f"{alt}: points are single runs, lines join their means.")
 

@@ -102,7 +102,7 @@ def _picture(numbers: pd.DataFrame, group: Group, order: list[str]) -> Picture:
     points = numbers[["cell", "image_size", "test_accuracy_pct"]].set_axis(["colour", "at", "value"], axis=1)
     points = points.assign(at=points["at"].astype("float64"), place=points["colour"].map(order.index))
     points = points.sort_values(["place", "at"], kind="stable").drop(columns="place")
-    alt, sizes = f"Test accuracy by image size on {group.place}", sorted(points["at"].unique())
+    alt, sizes = f"Test accuracy by image size on {group.name}", sorted(points["at"].unique())
     colouring = Colouring("cell", order, order)
     chart = Trends("image size (pixels)", "test accuracy (%)", sizes, points, colouring, logarithmic=False)
     return Picture(f"other-sizes{group.ending}", chart, alt, f"{alt}: points are single runs, lines join their means.")
