@@ -38,7 +38,7 @@ def refused_by_process(folder: Path, *arguments: str) -> str:
 
 
 def refused_here(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The same in this process, which has all modules loaded."""
+    """The message of a command that is refused in this process, which has all modules loaded; nothing is written."""
     before = files_of(folder)
     with chdir(folder), pytest.raises(SystemExit) as end:
         main(arguments)

@@ -50,8 +50,8 @@ def test_f26_no_text_of_an_option_ends_a_command(
     with chdir(tmp_path), pytest.raises(SystemExit) as end:
         main([name, *arguments])
     assert end.value.code in (None, 0, 1, 2)
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err and (shown.err or shown.out)
+    output = capsys.readouterr()
+    assert "Traceback" not in output.err and (output.err or output.out)
 
 
 def pipe(path: Path) -> None:

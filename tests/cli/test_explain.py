@@ -163,10 +163,10 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
         (str(alone),): "give images with --images",
         (str(alone), "--images", str(tmp_path / "empty")): "holds no images",
     }
-    for arguments, said in cases.items():
+    for arguments, message in cases.items():
         assert explained(*arguments, "--out", str(tmp_path / "out")) == 2, arguments
         error = capsys.readouterr().err
-        assert said in " ".join(error.split()) and "Traceback" not in error, error
+        assert message in " ".join(error.split()) and "Traceback" not in error, error
         lines = [line for line in error.strip().splitlines() if line and "vitbench explain" not in line]
         assert len(lines) <= 2, error
     assert not (tmp_path / "out").exists()
@@ -175,19 +175,19 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
 def test_other_images_in_the_trials_folder_are_no_test_images(
     tmp_path: Path, lossless: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = tmp_path / "mine"
+    folder = tmp_path / "mine"
     for part in ("train", "test"):
         for name in ("cat", "dog"):
-            (mine / part / name).mkdir(parents=True)
+            (folder / part / name).mkdir(parents=True)
             for file in sorted((lossless / part / name).iterdir())[:200]:
-                shutil.copy(file, mine / part / name)
-    data = DataSpec(name="image_folder", path=str(mine), resize=16, train_images=200, test_images=40)
+                shutil.copy(file, folder / part / name)
+    data = DataSpec(name="image_folder", path=str(folder), resize=16, train_images=200, test_images=40)
     trial = train_trial(data=data, model=MODEL.model_copy(update={"num_classes": 2}))
     _, file = planned_study(tmp_path / "study", trial)
     train(trial, CPU, silent, weights=file.parent)
     weights = str(file)
     assert explained(weights, "--split", "validation", "--out", str(tmp_path / "out")) == 2
     assert "the trial has no validation images" in capsys.readouterr().err
-    next((mine / "test" / "cat").iterdir()).unlink()
+    next((folder / "test" / "cat").iterdir()).unlink()
     assert explained(weights, "--out", str(tmp_path / "out")) == 2
     assert "bring them back, or give others with --images" in capsys.readouterr().err

@@ -32,8 +32,8 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path, capsys: pyte
     assert len(frame[frame["study"] == "components"]) == 6, "functions, of 36 cells"
     placed = frame[frame["study"] == "norm-placement-small"]
     assert placed["board"].nunique() == 4, "two learning rates, with and without warm-up: four recipes"
-    shown = capsys.readouterr().out
-    assert "epochs, batch size" in shown and "more (--top, --csv)" in shown
+    output = capsys.readouterr().out
+    assert "epochs, batch size" in output and "more (--top, --csv)" in output
 
 
 def test_boards_that_differ_in_more_than_words_stand_apart(capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ def test_it_ends_with_the_study(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_it_without_a_word(tmp_path: Path) -> None:
     study = half_done(tmp_path / "study")
     before = {file.name for file in study.path.rglob("*")}
-    status, written = on_a_terminal(tmp_path, 60, "status", "study", "--follow", stop=lambda shown: "not ok" in shown)
+    status, written = on_a_terminal(tmp_path, 60, "status", "study", "--follow", stop=lambda text: "not ok" in text)
     assert status == 130 and "Traceback" not in written and "Abort" not in written
     assert {file.name for file in study.path.rglob("*")} == before, "who looks on writes nothing"
 

@@ -59,12 +59,12 @@ def test_weights_of_timm_are_planned_with_where_timm_is_not_installed(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("position", 'did you mean "positions"?'), ("zebra", "is no suite of vitbench"), ("gone.toml", "gone.toml")],
 )
-def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, said: str) -> None:
+def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, message: str) -> None:
     done = here("plan", name, cwd=tmp_path)
-    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:

@@ -125,16 +125,16 @@ def test_other_images_by_name_leave_out_what_the_file_takes_of_its_own(tmp_path:
     assert (given.name, given.path, given.subset) == ("image_folder", "photos", None)
 
 
-@pytest.mark.parametrize(("flags", "said"), [("fma avx2", True), ("avx512f avx512_bf16", False)])
+@pytest.mark.parametrize(("flags", "count"), [("fma avx2", 1), ("avx512f avx512_bf16", 0)])
 def test_a_cpu_without_bfloat16_is_told_of(
-    flags: str, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flags: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
     monkeypatch.setattr(environment, "CPU_FILE", tmp_path / "cpuinfo")
     suite = tmp_path / "suite.toml"
     suite.write_text(MINIMAL)
-    told = read_suite(suite, ["train.precision=bfloat16"], device="cpu").notices
-    assert ["1 cell in bfloat16, for which this CPU has no instructions" in text for text in told] == [True] * said
+    notices = read_suite(suite, ["train.precision=bfloat16"], device="cpu").notices
+    assert ["1 cell in bfloat16, for which this CPU has no instructions" in text for text in notices] == [True] * count
     assert read_suite(suite, device="cpu").notices == read_suite(suite, ["train.precision=bfloat16"]).notices == ()
 
 
@@ -187,8 +187,8 @@ def test_a_wrong_option_is_named_with_what_is_allowed(tmp_path: Path, override: 
 def test_a_runtime_is_not_compiled_once_more(tmp_path: Path) -> None:
     """By either table: a whole suite, or the cells of an axis that have another runtime than PyTorch's own."""
     timed = MINIMAL.replace("[train]\nepochs = 1\n", "[time]\ncompile = true\n")
-    said = 'time.compile: torch.compile and runtime "openvino" cannot both run a model'
-    assert said in messages(tmp_path, timed, "model.runtime=openvino")[0]
+    message = 'time.compile: torch.compile and runtime "openvino" cannot both run a model'
+    assert message in messages(tmp_path, timed, "model.runtime=openvino")[0]
     (problem,) = messages(tmp_path, timed + '[axes]\nruntime = ["eager", "openvino"]\n')
-    assert problem.startswith(f"suite.toml: cell openvino: {said}")
+    assert problem.startswith(f"suite.toml: cell openvino: {message}")
     assert read(tmp_path, timed).cells and read(tmp_path, timed, "model.runtime=openvino", "time.compile=false").cells

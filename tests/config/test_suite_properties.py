@@ -131,7 +131,7 @@ def test_the_writer_of_these_tests_writes_what_it_was_given() -> None:
 
 
 def ids(text: str) -> set[str]:
-    """Of all implementations: which of them stands for the others is the first in the order."""
+    """Ids of a suite's trials, all implementations planned: else the first in the order stands for the others."""
     each = ["train.implementations=all"] if "train" in tomllib.loads(text) else []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "any.toml"
@@ -144,7 +144,7 @@ PLANNED = ("components", "components-full", "planted", "model-timing", "attentio
 
 
 def shuffled(tree: Any, order: random.Random) -> Any:
-    """The same tables with their keys in another order. Arrays keep theirs: it may mean something."""
+    """Tables with their keys in another order. Arrays keep theirs: it may mean something."""
     if isinstance(tree, list):
         return [shuffled(item, order) for item in tree]
     if not isinstance(tree, dict):
@@ -170,13 +170,13 @@ def trial(model: ModelSpec) -> TrainTrial:
 
 
 class LaterModel(ModelSpec):
-    """As a later version would have it: one more field, and its default changes nothing."""
+    """A model of a later version: one more field, and its default changes nothing."""
 
     experts: int = 1
 
 
 class LaterRecipe(TrainSpec):
-    """The same of a recipe."""
+    """A recipe of a later version."""
 
     mixup: float = 0.0
 

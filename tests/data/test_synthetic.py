@@ -32,7 +32,7 @@ def draws(n: int = N, seed: int = 3) -> Draws:
 
 
 def each_class(spec: DataSpec, of: Draws) -> list[Tensor]:
-    """The same chances painted as each of the classes, (n, 3, height, width) each."""
+    """One set of chances painted as each of the classes, (n, 3, height, width) each."""
     n = len(of.row)
     return [paint(torch.full((n,), label), of, spec) for label in range(len(class_names(spec)))]
 

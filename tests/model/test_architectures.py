@@ -78,8 +78,8 @@ def test_an_average_of_weights_has_the_statistics_of_its_batch_norms(name: str) 
     theirs = dict(fitted.stepper.average.module.named_buffers())
     fresh = dict(build_model(small(name), seed=0).named_buffers())
     assert fresh
-    for buffer, mine in fitted.stepper.module.named_buffers():
-        assert torch.equal(mine, theirs[buffer]) and not torch.equal(mine, fresh[buffer]), buffer
+    for buffer, value in fitted.stepper.module.named_buffers():
+        assert torch.equal(value, theirs[buffer]) and not torch.equal(value, fresh[buffer]), buffer
 
 
 @pytest.mark.parametrize(("name", "mode"), [("cnn", "inference"), ("cnn", "train"), ("resnet18", "train")])
@@ -133,7 +133,7 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("resnet19", 'string "resnet19" is no architecture; did you mean "resnet18"?'),
         ("timm:hf_hub:x/y", 'string "timm:hf_hub:x/y" is no architecture'),
@@ -141,11 +141,11 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> 
         ("timm:convnext_tny", 'architecture: timm has no model "convnext_tny"; did you mean "convnext_tiny"?'),
     ],
 )
-def test_names_of_architectures_that_are_none(name: str, said: str, tmp_path: Path) -> None:
+def test_names_of_architectures_that_are_none(name: str, message: str, tmp_path: Path) -> None:
     if "convnext" in name:
         pytest.importorskip("timm")
     text = f'{SUITE.partition("[model]")[0]}[model]\narchitecture = "{name}"\n[data]{SUITE.partition("[data]")[2]}'
-    with pytest.raises(SpecError, match=re.escape(said)):
+    with pytest.raises(SpecError, match=re.escape(message)):
         read_suite(suite(tmp_path, text))
 
 
@@ -164,14 +164,14 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
     text = SUITE.replace("[model]", '[model]\narchitecture = "resnet18"')
     with pytest.raises(SpecError) as error:
         read_suite(suite(tmp_path, text))
-    said = str(error.value)
+    message = str(error.value)
     for field in ("dim", "depth", "heads"):
-        assert f'{field}: architecture "resnet18" has no such thing: leave it out' in said
-    assert "image_size" not in said
+        assert f'{field}: architecture "resnet18" has no such thing: leave it out' in message
+    assert "image_size" not in message
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ("pretrain_epochs = 2", 'train.pretrain_epochs: architecture "cnn" has no patches that could be hidden'),
         (
@@ -181,10 +181,10 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
         ('distillation = "hard"', 'train.distillation: architecture "cnn" is a teacher, and no pupil'),
     ],
 )
-def test_recipes_that_a_baseline_cannot_follow(settings: str, said: str, tmp_path: Path) -> None:
+def test_recipes_that_a_baseline_cannot_follow(settings: str, message: str, tmp_path: Path) -> None:
     head, _, rest = SUITE.partition("[model]")
     text = f'{head}[model]\narchitecture = "cnn"\nimage_size = 16\n[data]{rest.partition("[data]")[2]}{settings}\n'
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(SpecError, match=message):
         read_suite(suite(tmp_path, text))
 
 

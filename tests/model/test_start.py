@@ -71,7 +71,7 @@ def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"heads": 4}, "their heads is 2, the model's 4"),
         ({"norm": "post", "final_norm": False}, "their norm is pre, the model's post"),
@@ -80,14 +80,14 @@ def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
     ids=str,
 )
 def test_ours_of_another_function_of_the_same_tensors_are_refused(
-    changes: dict[str, Any], said: str, tmp_path: Path
+    changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     spec = MODEL.model_copy(update={"final_norm": changes.get("final_norm", True)})
     file = save_weights(build_model(spec, 1), tmp_path / "w.safetensors")
     model = build_model(MODEL.model_copy(update=changes), 0)
     assert isinstance(model, VisionTransformer)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {said}"):
+    with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {message}"):
         load_start(model, str(file))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
@@ -153,7 +153,7 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [
         (lambda: built(1, heads=4).state_dict(), ""),
         (lambda: built(1, depth=2).state_dict(), "unexpected: encoder.blocks.1"),
@@ -164,15 +164,15 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
     ids=["ours", "ours, deeper", "timm's", "timm's, narrower", "another network's"],
 )
 def test_weights_of_another_model_are_refused_before_anything_runs(
-    weights: Callable[[], dict[str, torch.Tensor]], said: str, tmp_path: Path
+    weights: Callable[[], dict[str, torch.Tensor]], message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "w.safetensors"
     save_file(weights(), file)
     planned = suite(tmp_path, file)
-    if not said:
+    if not message:
         assert plan(read_suite(planned), "cpu").trials
         return
-    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {said}")):
+    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {message}")):
         plan(read_suite(planned), "cpu")
 
 
@@ -190,7 +190,7 @@ def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (
             "vit_smal_patch16_224",
@@ -200,12 +200,12 @@ def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path:
     ],
 )
 def test_names_that_timm_does_not_have_are_refused_before_anything_runs(
-    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
     file = tmp_path / "suite.toml"
     file.write_text(f'{SUITE}start = "timm:{name}"\n')
-    with pytest.raises(SpecError, match=re.escape(f"train.start: timm:{name}: {said}")):
+    with pytest.raises(SpecError, match=re.escape(f"train.start: timm:{name}: {message}")):
         plan(read_suite(file), "cpu")
     (tmp_path / "weights").mkdir()
     save_weights(built(1), tmp_path / "weights" / f"{name}.safetensors")

@@ -99,10 +99,10 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Record]]
     folder = tmp_path_factory.mktemp("controls")
     plugin = write_plugin(folder, {name: body for name, (body, _) in DEFECTS.items()})
     sets = ("model.image_size=20", 'time.modes=["train"]', "data.resize=20")  # 25 patches: N = 26
-    found: dict[str, list[Record]] = {}
+    records: dict[str, list[Record]] = {}
     for record in timed(folder, plugin, list(DEFECTS), *sets):
-        found.setdefault(record.trial.model.attention, []).append(record)
-    return found
+        records.setdefault(record.trial.model.attention, []).append(record)
+    return records
 
 
 @pytest.mark.parametrize("name", DEFECTS)

@@ -305,8 +305,8 @@ def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
             ["report", str(runs.study), "--out", str(out), "--export", "latex"], ["report", str(runs.study), "--print"],
             ["explain", str(weights), "--out", str(out / "model")],
         ):  # fmt: skip
-            shown = runs.vitbench(*command)
-            assert shown.returncode == 0 and "Traceback" not in shown.stderr, shown.stdout + shown.stderr
+            result = runs.vitbench(*command)
+            assert result.returncode == 0 and "Traceback" not in result.stderr, result.stdout + result.stderr
         refused = runs.run(*data, "--set", os.fsdecode(b'suite.question="a\xff"'))
         assert refused.returncode == 2 and "is no UTF-8 text" in refused.stderr
 
@@ -351,7 +351,7 @@ def peak_mib(pid: int) -> float:
 
 
 def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None:
-    """What the first is at work on stays planned; what it finishes later is counted, in status and in the report."""
+    """The first one's running trials stay planned; what it finishes later is counted, in status and in the report."""
     plugin = runs.plugin("while not STARTS.with_name('go').exists(): time.sleep(0.02)")
     first = runs.start(*plugin, *ALONE, "--set", "train.seeds=[0, 2]", log="first")
     runs.wait_for_starts(1)
@@ -482,13 +482,13 @@ def test_f37_what_waits_for_a_device_says_for_whom_and_status_shows_it(runs: Run
     other = Runs(runs.folder / "other")
     timing = ("--only", "timing", "--set", "time.rounds=1", "--set", 'time.modes=["inference"]')
     second = other.start(*timing)
-    said = f"in use by process {first.pid}, for {runs.study}"
-    until(lambda: f"waiting for cpu: {said}" in other.log.read_text(), "it does not say for whom it waits")
-    shown = " ".join(other.vitbench("status", str(other.study)).stdout.split())
-    assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {said}", shown), shown
+    sentence = f"in use by process {first.pid}, for {runs.study}"
+    until(lambda: f"waiting for cpu: {sentence}" in other.log.read_text(), "it does not say for whom it waits")
+    status = " ".join(other.vitbench("status", str(other.study)).stdout.split())
+    assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {sentence}", status), status
     assert "waiting" not in runs.vitbench("status", str(runs.study)).stdout
     third = other.run(*timing, "--no-wait")
-    assert third.returncode == 2 and said in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
+    assert third.returncode == 2 and sentence in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
     (runs.folder / "go").touch()
     assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0), other.log.read_text()
     assert not list(Path(tempfile.gettempdir()).glob(f"vitbench-devices-*/cpu.{second.pid}.json"))

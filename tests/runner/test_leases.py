@@ -166,7 +166,7 @@ def test_f16_a_lease_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypa
 
 
 def test_i32_a_lease_ends_no_process_that_its_driver_did_not_start(tmp_path: Path) -> None:
-    """Of a driver that is dead: a stranger's group, the group of whoever looks, 0 and 1 are left alone."""
+    """A dead driver's lease may name a stranger's group, that of whoever looks, 0 or 1: all of them are left alone."""
     stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
     own = subprocess.Popen(["sleep", "60"], start_new_session=True, env={**os.environ, MARK: "its driver's"})
     dead = Leases(tmp_path, 10.0)

@@ -150,16 +150,16 @@ def everything_below(pid: int) -> list[psutil.Process]:
 
 def some_trial(drivers: list[subprocess.Popen[str]], chance: random.Random) -> psutil.Process:
     """A running trial: a child of a fork server, that is one of a driver."""
-    found: list[psutil.Process] = []
+    trials: list[psutil.Process] = []
 
     def look() -> bool:
         for driver in drivers:
             for server in everything_below(driver.pid):
-                with_nothing_said(lambda server=server: found.extend(server.children()))
-        return bool(found)
+                with_nothing_said(lambda server=server: trials.extend(server.children()))
+        return bool(trials)
 
     until(look, "no trial starts")
-    return chance.choice(found)
+    return chance.choice(trials)
 
 
 def with_nothing_said(act: object) -> None:
@@ -174,8 +174,8 @@ def with_nothing_said(act: object) -> None:
 def started(runs: Runs, count: int) -> dict[int, list[float]]:
     """Seed → when its processes began to train, by the clock of the file system."""
     seeds = {derive(seed, "dropout"): seed for seed in range(count)}
-    found: dict[int, list[float]] = {seed: [] for seed in range(count)}
+    times: dict[int, list[float]] = {seed: [] for seed in range(count)}
     for file in runs.starts.iterdir():
         if (seed := seeds.get(int(file.name.split("-")[0]))) is not None:
-            found[seed].append(file.stat().st_mtime)
-    return found
+            times[seed].append(file.stat().st_mtime)
+    return times

@@ -6,6 +6,7 @@ What only Slurm itself can do is seen from what it is told: the batch file, thro
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import signal
 import subprocess
@@ -66,22 +67,14 @@ def starts(runs: Runs) -> int:
     return len(list(runs.starts.iterdir()))
 
 
-def processes(of: subprocess.Popen[str], module: str) -> list[psutil.Process]:
-    """Those below a process that run a module."""
-    below = psutil.Process(of.pid).children(recursive=True)
-    found = []
-    for process in below:
-        try:
-            if module in process.cmdline():
-                found.append(process)
-        except psutil.NoSuchProcess:
-            pass
-    return found
-
-
 def the_job(driver: subprocess.Popen[str]) -> psutil.Process:
     """The process of the only job."""
-    (job,) = processes(driver, "submitit.core._submit")
+    jobs = []
+    for process in psutil.Process(driver.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "submitit.core._submit" in process.cmdline():
+                jobs.append(process)
+    (job,) = jobs
     return job
 
 
@@ -218,10 +211,10 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The message of a command that must end with exit status 2."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
-    said = capsys.readouterr()
-    assert ended.value.code == 2 and said.out == "", "nothing is begun"
-    assert len(said.err.splitlines()) == 1, said.err
-    return said.err
+    output = capsys.readouterr()
+    assert ended.value.code == 2 and output.out == "", "nothing is begun"
+    assert len(output.err.splitlines()) == 1, output.err
+    return output.err
 
 
 def test_what_cannot_be_submitted_is_refused_with_its_remedy(

@@ -112,13 +112,13 @@ def test_a_cell_of_which_no_setting_finishes_is_named_and_not_trained(tmp_path: 
 
 
 def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path) -> None:
-    """Of 400 images: two epochs of 4 steps, and 80 images of a third."""
+    """A budget of 400 images: two epochs of 4 steps, and 80 images of a third."""
     text = TUNED[: TUNED.index("[tune]")].replace("epochs = 1\n", "").replace("seeds = 2", "seeds = 1")
     done = run(tmp_path, text, "--set", "train.images=400")
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(tmp_path / "study")
-    found = {p.cell: study.outcomes()[p.id].values for p in study.info.trials}
-    steps = {cell: values.steps for cell, values in found.items() if isinstance(values, TrainValues)}
+    outcomes = {p.cell: study.outcomes()[p.id].values for p in study.info.trials}
+    steps = {cell: values.steps for cell, values in outcomes.items() if isinstance(values, TrainValues)}
     assert steps == {"learned": 10, "none": 10}
 
 

@@ -137,13 +137,13 @@ def test_runtimes_are_timed_side_by_side(tmp_path: Path) -> None:
         )
         done = here("time", str(runs.suite), "--results", str(runs.study), "--device", "cpu")
         assert done.returncode == 0, done.stderr
-        found = {record.trial.model.runtime: record for record in runs.records()}
-        assert {name: record.state for name, record in found.items()} == {
+        records = {record.trial.model.runtime: record for record in runs.records()}
+        assert {name: record.state for name, record in records.items()} == {
             "eager": "ok", "onnxruntime": "ok", "openvino": "ok", "tensorrt": "unsupported",
         }  # fmt: skip
-        assert found["tensorrt"].reason == 'runtime "tensorrt" runs on cuda, not on cpu'
+        assert records["tensorrt"].reason == 'runtime "tensorrt" runs on cuda, not on cpu'
         for name in names[:3]:
-            values = found[name].values
+            values = records[name].values
             assert isinstance(values, TimeValues) and values.drift is not None and 0 < values.drift < 1e-5
         assert "drift of the output" in (page := runs.report()) and "**drift of the output:**" in page
     finally:

@@ -1,4 +1,4 @@
-"""What is timed: every level and mode runs, is counted, and is checked again after timing."""
+"""Subjects of timing: every level and mode runs, is counted, and is checked again after timing."""
 
 from __future__ import annotations
 

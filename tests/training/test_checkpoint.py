@@ -289,17 +289,17 @@ def test_a_damaged_checkpoint_is_set_aside_by_name(damage: str, sound: bytes, tm
 
 def test_no_flipped_bit_and_no_cut_passes_for_sound(sound: bytes, tmp_path: Path) -> None:
     trial = rich()
-    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
+    identity = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
     path = tmp_path / "c"
     path.write_bytes(sound)
-    whole = read(path, mine)
+    whole = read(path, identity)
     chance = random.Random(0)
     header = 8 + int.from_bytes(sound[:8], "little")
     for _ in range(300):
         index = chance.randrange(header if chance.random() < 0.7 else len(sound))
         path.write_bytes(chance.choice([flip(sound, index, chance.randrange(8)), sound[:index]]))
         try:
-            got = read(path, mine)
+            got = read(path, identity)
         except BadCheckpoint:
             continue
         # A flip that changes nothing, such as a space of the header's padding into another blank.
@@ -337,10 +337,10 @@ def test_a_state_that_a_new_model_cannot_hold_is_not_used(sound: bytes, tmp_path
     """As of a component that makes a buffer while it trains: without it the run would be another one."""
     trial, path, lines = rich(), tmp_path / "c", list[str]()
     path.write_bytes(sound)
-    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
-    kept = read(path, mine)
+    identity = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
+    kept = read(path, identity)
     kept.tensors["model.encoder.running_mean"] = torch.zeros(3)
-    files.write(path, kept, mine)
+    files.write(path, kept, identity)
     fitted = fit(trial, CPU, lines.append, Checkpointing(path))
     assert fitted.course.resumed_at == ()
     assert lines[0] == "checkpoint is not used, training starts anew: other tensors model.encoder.running_mean"

@@ -102,13 +102,13 @@ def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[T
     ]
     if reason := trials[0].unsupported(device):
         pytest.skip(reason)
-    found = (
+    results = (
         train_stack(trials, torch.device(device), silent)
         if recipe.stack_seeds
         else [train(trial, torch.device(device), silent) for trial in trials]
     )
-    values = [each for each in found if isinstance(each, TrainValues)]
-    assert len(values) == seeds, found
+    values = [each for each in results if isinstance(each, TrainValues)]
+    assert len(values) == seeds, results
     return values
 
 
@@ -127,11 +127,11 @@ def wants_compiler() -> None:
 def test_a_dead_letter_changes_nothing_and_its_condition_gives_it_an_effect(field: str, tmp_path: Path) -> None:
     with_condition = OPTIONS[field][0]
     alone = {field: with_condition[field]}
-    (found,) = trained("cpu", tmp_path, **alone)
-    assert [found.test_loss] == losses("cpu", 1, ())
+    (values,) = trained("cpu", tmp_path, **alone)
+    assert [values.test_loss] == losses("cpu", 1, ())
     plain, used = (TrainSpec.model_validate({**TRAIN.model_dump(), **given}) for given in (alone, with_condition))
-    (said,) = dead_letters([plain])
-    assert said.startswith(f"train.{field} has no effect")
+    (message,) = dead_letters([plain])
+    assert message.startswith(f"train.{field} has no effect")
     assert dead_letters([plain, used]) == dead_letters([used]) == []
 
 
@@ -145,13 +145,13 @@ def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], dev
     if option.get("compile") and device == "cpu":
         wants_compiler()
     seeds = 2 if field.startswith("stack") else 1
-    found = trained(device, tmp_path, seeds, **option)
+    results = trained(device, tmp_path, seeds, **option)
     plain = losses(device, seeds, tuple(NEUTRAL.get(field, {}).items()))
-    for one, loss in zip(found, plain, strict=True):
+    for one, loss in zip(results, plain, strict=True):
         assert math.isfinite(one.test_loss) and one.steps >= 2
         if field in MOVES_NOTHING:
             assert one.test_loss == pytest.approx(loss, rel=1e-3)
         else:
             assert one.test_loss != loss, "the option changed nothing"
-    assert (found[0].stacked, found[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
-    assert len(found[0].test_accuracies_at) == len(option.get("test_sizes", ()))
+    assert (results[0].stacked, results[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
+    assert len(results[0].test_accuracies_at) == len(option.get("test_sizes", ()))

@@ -65,18 +65,18 @@ def test_the_order_of_the_images_is_the_seed_s_and_the_epoch_s() -> None:
     def order(seed: int, epoch: int) -> tuple[int, ...]:
         return tuple(torch.cat([b.labels for b in Batches(data, TrainSpec(batch_size=12), seed).epoch(epoch)]).tolist())
 
-    found = {(seed, epoch): order(seed, epoch) for seed in (0, 1, 2) for epoch in (0, 1)}
-    assert all(sorted(each) == list(range(50)) for each in found.values())
-    assert len(set(found.values())) == 6 and order(1, 1) == found[1, 1]
+    orders = {(seed, epoch): order(seed, epoch) for seed in (0, 1, 2) for epoch in (0, 1)}
+    assert all(sorted(each) == list(range(50)) for each in orders.values())
+    assert len(set(orders.values())) == 6 and order(1, 1) == orders[1, 1]
 
 
 def test_repeats_show_an_image_several_times_in_a_batch_and_mixing_pairs_others() -> None:
     images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
-    found = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)
-    order = torch.cat([batch.labels for batch in found.epoch(0)]).tolist()
-    assert len(order) == 50 and len(found) == 5
+    loader = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)
+    order = torch.cat([batch.labels for batch in loader.epoch(0)]).tolist()
+    assert len(order) == 50 and len(loader) == 5
     assert sorted(Counter(order).values()) == [2] + [3] * 16
-    for batch in found.epoch(0):
+    for batch in loader.epoch(0):
         assert max(Counter(batch.labels.tolist()).values()) == 3 or len(batch) < 12
         assert len(batch) < 12 or not (batch.labels == batch.labels.roll(1, 0)).any(), "views of one image"
 
