@@ -76,6 +76,20 @@ def not_there(message: str) -> NoReturn:
     pytest.skip(message)
 
 
+def copy_some(source: Path, target: Path, count: int) -> None:
+    """Copy the first images of two classes, each into its folder."""
+    for name in ("cat", "dog"):
+        (target / name).mkdir(parents=True)
+        for file in sorted((source / name).iterdir())[:count]:
+            shutil.copy(file, target / name)
+
+
+def wants_compiler() -> None:
+    """Skip where there is none: torch makes C++ of what it compiles for a CPU, and a user may do without."""
+    if shutil.which("c++") is None:
+        pytest.skip("compiling for the CPU needs a C++ compiler")
+
+
 @pytest.fixture(scope="session")
 def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """5,000 train and 1,000 test images of CIFAR-10, the original pixels, as class folders."""

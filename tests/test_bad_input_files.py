@@ -19,7 +19,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import vitbench
-from tests.bad_input import refused_here, suite_file
+from tests.bad_input import Evil, refused_here, suite_file
 from tests.report.builders import CellPlan, Plan, build, render
 from tests.report.markdown import csv_text, read_page
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
@@ -89,8 +89,7 @@ def test_i15_a_table_keeps_its_columns(report: Path) -> None:
 
 def foreign(change: Callable[[dict[str, Any]], object]) -> str:
     """A finished record's file in which something was changed, and the checksum made to fit."""
-    study_record = record(time_trial(), "ok")
-    body = json.loads(study_record.to_json())["record"]
+    body = json.loads(record(time_trial(), "ok").to_json())["record"]
     change(body)
     return json.dumps({"sha256": digest(body, 64), "record": body})
 
@@ -167,16 +166,6 @@ def test_i16_a_record_that_was_copied_counts_once(tmp_path: Path) -> None:
 @pytest.fixture
 def model() -> torch.nn.Module:
     return vitbench.build(MODEL)
-
-
-class Evil:
-    """Run when it is unpickled."""
-
-    def __init__(self, sentinel: Path) -> None:
-        self.sentinel = sentinel
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.sentinel,)
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model", "model.SAFETENSORS"])
@@ -268,12 +257,10 @@ def test_i20_images_of_every_usual_mode_are_read(tree: Path) -> None:
     assert read(DataSpec(name="image_folder", path=str(tree))).train.pixels.shape == (12, 3, 16, 16)
 
 
-def test_i20_a_corrupt_image_stops_a_run_before_its_first_trial(
-    tmp_path: Path, tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_i20_a_corrupt_image_stops_a_run_before_its_first_trial(tmp_path: Path, tree: Path) -> None:
     for i in range(8):
         (tree / "test" / "cat" / f"bad{i}.png").write_bytes(b"")
-    message = refused_here(tmp_path, capsys, "run", suite_file(tmp_path, base=FOLDER), "--device", "cpu")
+    message = refused_here(tmp_path, "run", suite_file(tmp_path, base=FOLDER), "--device", "cpu")
     assert message.startswith("8 of 14 images cannot be used:\nimages/test/cat/bad0.png: ")
     assert message.rstrip().endswith("… and 3 more") and not (tmp_path / "results").exists()
 

@@ -78,8 +78,8 @@ def test_i04_out_of_range_numbers_of_any_length(tmp_path: Path) -> None:
     assert message.startswith("suite.toml: model.depth: must be ") and "more digits than can be shown" in message
 
 
-def test_i05_images_of_another_size_than_the_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), "--set", "data.resize=32")
+def test_i05_images_of_another_size_than_the_models(tmp_path: Path) -> None:
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), "--set", "data.resize=32")
     assert "suite.toml: model.image_size: 16×16, but the images of synthetic are 32×32; set data.resize = 16" in message
 
 
@@ -111,10 +111,8 @@ def test_i06_incompatible_components_of_a_named_variant_are_a_mistake(tmp_path: 
         ("", "suite.toml: 0 trials"),
     ],
 )
-def test_i07_empty_grid_is_zero_trials(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], axes: str, expected: str
-) -> None:
-    assert expected in refused_here(tmp_path, capsys, "run", suite_file(tmp_path, f"[axes]\n{axes}"))
+def test_i07_empty_grid_is_zero_trials(tmp_path: Path, axes: str, expected: str) -> None:
+    assert expected in refused_here(tmp_path, "run", suite_file(tmp_path, f"[axes]\n{axes}"))
 
 
 def numbers(count: int) -> str:
@@ -130,18 +128,18 @@ def numbers(count: int) -> str:
     ],
 )  # fmt: skip
 def test_i08_a_grid_that_no_memory_holds_is_counted_and_costed_not_expanded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: int, allowed: tuple[str, ...], message: str
+    tmp_path: Path, values: int, allowed: tuple[str, ...], message: str
 ) -> None:
     axes = "\n".join(f"{axis} = {numbers(values)}" for axis in ("depth", "train.batch_size", "train.epochs"))
     suite = suite_file(tmp_path, f"[axes]\n{axes}")
-    assert f"suite.toml: {message}" in refused_here(tmp_path, capsys, "plan", suite, *allowed, "--device", "cpu")
+    assert f"suite.toml: {message}" in refused_here(tmp_path, "plan", suite, *allowed, "--device", "cpu")
 
 
-def test_i08_a_larger_grid_is_allowed_by_number_or_by_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i08_a_larger_grid_is_allowed_by_number_or_by_yes(tmp_path: Path) -> None:
     name = suite_file(tmp_path, f"[axes]\ndepth = {numbers(4)}\nmlp_ratio = [1.0, 2.0, 3.0]")
-    message = refused_here(tmp_path, capsys, "plan", name, "--max-trials", "11", "--device", "cpu")
+    message = refused_here(tmp_path, "plan", name, "--max-trials", "11", "--device", "cpu")
     assert "12 cells × 1 seed exceed 11 trials" in message and "--max-trials 12 or --yes" in message
-    message = refused_here(tmp_path, capsys, "plan", name, "--max-trials", "11", "--device", "cuda")
+    message = refused_here(tmp_path, "plan", name, "--max-trials", "11", "--device", "cuda")
     assert "its time is unknown until a trial has been measured" in message
     for allowed in (("--max-trials", "12"), ("--max-trials", "11", "--yes")):
         done = here("plan", str(tmp_path / name), *allowed, "--device", "cpu")
@@ -175,18 +173,16 @@ def test_i09_repeated_values_and_trials_are_left_out_with_a_notice(tmp_path: Pat
         ("[axes]\ndepth = [1, 2", "(at end of document)"),
     ],
 )
-def test_i10_syntax_errors_have_line_and_column(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, place: str
-) -> None:
-    message = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path, text))
+def test_i10_syntax_errors_have_line_and_column(tmp_path: Path, text: str, place: str) -> None:
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path, text))
     assert message.startswith("vitbench: suite.toml: ")
     assert place in message and ("column" in message or "end of" in message)
 
 
 @pytest.mark.parametrize("name", ["suite.yml", "SUITE.YAML"])
-def test_i11_yaml_is_not_even_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_i11_yaml_is_not_even_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("a: &a [lol, lol]\nb: [*a, *a]\n!!python/object/apply:os.system ['touch ran']\n")
-    message = refused_here(tmp_path, capsys, "plan", name)
+    message = refused_here(tmp_path, "plan", name)
     assert message == f"vitbench: {name}: use TOML: suites are TOML, not YAML; see ablations/ for examples\n"
 
 
@@ -261,10 +257,10 @@ def test_i12_names_that_are_allowed(tmp_path: Path, name: str) -> None:
     assert read_suite(tmp_path / suite_file(tmp_path), [f'suite.name="{name}"']).info.name == name
 
 
-def test_i12_a_name_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i12_a_name_leaves_no_folder(tmp_path: Path) -> None:
     (inside := tmp_path / "inside").mkdir()
     suite_file(inside, base=SUITE.replace('"small"', '"../../outside"'))
-    assert "is not a name" in refused_here(inside, capsys, "run", "suite.toml")
+    assert "is not a name" in refused_here(inside, "run", "suite.toml")
     assert set(files_of(tmp_path)) == {"inside", "inside/suite.toml"}
 
 
@@ -293,17 +289,15 @@ HUGE = {
 
 
 @pytest.mark.parametrize("how", HUGE)
-def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
+def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, how: str) -> None:
     arguments = [part for override in HUGE[how] for part in ("--set", override)]
     began = time.process_time()
-    message = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), *arguments)
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *arguments)
     assert time.process_time() - began < 1.0 and len(message) < 300 and message.count("\n") == 1
 
 
-def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(tmp_path: Path) -> None:
     arguments = ("run", suite_file(tmp_path), "--device", "no", "--engine")
     for value in ("9" * 5000, "\N{SUPERSCRIPT TWO}"):
-        message = refused_here(tmp_path, capsys, *arguments, f"a={value}")
+        message = refused_here(tmp_path, *arguments, f"a={value}")
         assert message.startswith('vitbench: "no" is no device')

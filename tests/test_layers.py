@@ -28,38 +28,12 @@ LAYERS = (
     {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
-    {
-        "store",
-        "config",
-        "registry",
-        "component_facts",
-        "environment",
-        "streams",
-        "errors",
-        "memory",
-        "options",
-        "own_source",
-        "wording",
-    },
-)
+    {"store", "config", "registry", "component_facts", "environment", "streams", "errors", "memory", "options",
+     "own_source", "wording"},
+)  # fmt: skip
 INTERFACE = {"api", "interactive", "stats", "vitbench"}
 """The package itself and its Python interface: lazy, and imported by plug-ins."""
-WITHOUT_TORCH = (
-    "report",
-    "analysis",
-    "config",
-    "registry",
-    "component_facts",
-    "store",
-    "environment",
-    "streams",
-    "errors",
-    "memory",
-    "options",
-    "own_source",
-    "wording",
-    "cli",
-)
+WITHOUT_TORCH = ("report", "analysis", "cli", *sorted(LAYERS[-1]))
 LAZY_TORCH = {"environment"}  # asks torch for the GPU's name, in a process that has it loaded
 
 

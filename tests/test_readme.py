@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, copy_some
 from tests.runner.runs import here
 
 CHAPTERS = ("suites", "python", "reports", "verdicts", "timing", "training", "components")
@@ -111,11 +110,7 @@ def run(blocks: list[tuple[str, str]], folder: Path, call: Callable[[str, Path],
 
 @pytest.mark.slow
 def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Path) -> None:
-    for name in ("cat", "dog"):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
-        for file in sorted((lossless / "train" / name).iterdir())[:400]:
-            shutil.copy(file, folder)
+    copy_some(lossless / "train", tmp_path / "photos", 400)
     printed = run(BLOCKS["README"], tmp_path)
     guide = [block for page, blocks in BLOCKS.items() if page not in ("README", "timing") for block in blocks]
     run(guide, tmp_path, at)

@@ -93,14 +93,8 @@ def test_rule_11_the_spread_of_equivalent_implementations_is_the_noise_floor_and
     tmp_path: Path,
 ) -> None:
     def accuracy(cell: CellPlan, seed: int) -> float:
-        shift = 0.4 if cell.axes["attention"] == "sdpa" else 0.0
-        return (
-            60.0
-            + seed
-            + shift
-            + (0.2 if cell.axes["norm"] == "post" else 0.0)
-            - 3.0 * (cell.axes["positions"] == "none")
-        )
+        shift = 0.4 * (cell.axes["attention"] == "sdpa")
+        return 60.0 + seed + shift + 0.2 * (cell.axes["norm"] == "post") - 3.0 * (cell.axes["positions"] == "none")
 
     plan = factorial(AXES, seeds=tuple(range(8)), time=False, accuracy=accuracy)
     frame = trials_frame(build(tmp_path / "again", plan))

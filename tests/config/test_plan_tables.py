@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vitbench.config import ExpandedSuite, SpecError, read_suite
-from vitbench.config.recipe import Device
+from tests.config.test_suite import messages, read
+from vitbench.config import SpecError
 from vitbench.config.suite import RESERVED
 from vitbench.runner.plan import plan
 
@@ -46,20 +46,6 @@ expected = "lower"
 size = -6.9
 source = "someone"
 """
-
-
-def read(
-    folder: Path, text: str, *overrides: str, small: bool = False, device: Device | None = None
-) -> ExpandedSuite:  # fmt: skip
-    path = folder / "suite.toml"
-    path.write_text(text, encoding="utf-8")
-    return read_suite(path, overrides, small=small, device=device)
-
-
-def messages(folder: Path, text: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        read(folder, text, *overrides)
-    return caught.value.messages
 
 
 def test_a_number_of_seeds_is_drawn_from_the_master_seed(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
             trial = some_trial(drivers, chance)
             family.add(trial.pid)
             time.sleep(chance.uniform(0, 0.15))
-            with_nothing_said(trial.kill)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                trial.kill()
         elif fault == "driver killed":
             time.sleep(chance.uniform(0, 3.0))
             family |= {p.pid for p in everything_below(victim.pid)}
@@ -155,20 +156,12 @@ def some_trial(drivers: list[subprocess.Popen[str]], chance: random.Random) -> p
     def look() -> bool:
         for driver in drivers:
             for server in everything_below(driver.pid):
-                with_nothing_said(lambda server=server: trials.extend(server.children()))
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    trials.extend(server.children())
         return bool(trials)
 
     until(look, "no trial starts")
     return chance.choice(trials)
-
-
-def with_nothing_said(act: object) -> None:
-    """Do something to a process that may just have ended."""
-    assert callable(act)
-    try:
-        act()
-    except psutil.NoSuchProcess:
-        return
 
 
 def started(runs: Runs, count: int) -> dict[int, list[float]]:

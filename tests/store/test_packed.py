@@ -264,9 +264,8 @@ def test_a_folder_that_cannot_be_packed_is_left_as_it_is(study: StudyFolder) -> 
 
 
 @pytest.mark.slow
-def test_a_large_study_is_packed_at_its_end(tmp_path: Path) -> None:
+def test_a_large_study_is_packed_at_its_end(runs: Runs) -> None:
     """Trials that this machine cannot run take no time, and have records."""
-    runs = Runs(tmp_path / "run")
     many = ["--set", 'model.attention="triton"', "--set", 'axes.norm=["pre", "post"]', "--set", "train.seeds=500"]
     done = runs.run_here(*many)
     assert done.returncode == 0 and "1,000 records are packed" in done.stdout, done.stdout + done.stderr

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from tests.timing.test_subject import trial
+from tests.timing.test_subject import CPU, trial
 from vitbench.config import TimeSpec, TimeTrial
 from vitbench.store import Samples
 from vitbench.timing import measure
@@ -13,7 +12,6 @@ from vitbench.timing.measure import alone, side_by_side
 from vitbench.timing.sizes import Sizes
 from vitbench.timing.values import Alone, combine
 
-CPU = torch.device("cpu")
 ALONE = Alone(
     sizes=Sizes(parameters=1, forward_flops=2, flops=16, bytes=3), first_ms=8.0, peak_memory_mib=6.0,
     peak_reserved_mib=None, energy_mj_per_image=None, largest_batch=None,

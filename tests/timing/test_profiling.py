@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.runner.runs import here
 from tests.small import MODEL
-from vitbench.cli.main import main
 from vitbench.timing.profiling import profiled
 
 
@@ -29,12 +29,9 @@ def test_an_iteration_spends_its_time_in_what_it_calls(tmp_path: Path) -> None:
     assert any(event.get("name") == "aten::addmm" for event in events)
 
 
-def test_the_command_profiles_a_cell_of_a_suite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main(["profile", "pooling", "--small", "--cell", "mean", "--device", "cpu", "--batch", "2", "--top", "3"])
-    output = capsys.readouterr().out
-    assert not ended.value.code and "mean, train, float32, 2 images on cpu" in output and "aten::" in output
+def test_the_command_profiles_a_cell_of_a_suite(tmp_path: Path) -> None:
+    options = ("--small", "--cell", "mean", "--device", "cpu", "--batch", "2", "--top", "3")
+    done = here("profile", "pooling", *options, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "mean, train, float32, 2 images on cpu" in done.stdout and "aten::" in done.stdout
     assert (tmp_path / "trace.json").stat().st_size > 1000

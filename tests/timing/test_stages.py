@@ -6,12 +6,12 @@ import itertools
 from pathlib import Path
 
 import pytest
-import torch
 
-from tests.components.cases import COMPILED
+from tests.components.cases import COMPILED, COMPONENTS
 from tests.conftest import REPOSITORY
 from tests.runner.runs import here
 from tests.small import MODEL, SUITE
+from tests.timing.test_subject import CPU
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
@@ -19,12 +19,9 @@ from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.timing import stages
 from vitbench.timing.stages import summarise
 
-CPU = torch.device("cpu")
-SPECS = {
-    f"{slot}-{name}": MODEL.model_copy(update={slot: name, "depth": 2})
-    for slot in registry.slots()
-    for name in registry.names(slot)
-} | {name: ModelSpec(architecture=name, image_size=16) for name in ("cnn", "resnet18")}
+SPECS = {f"{slot}-{name}": MODEL.model_copy(update={slot: name, "depth": 2}) for slot, name in COMPONENTS} | {
+    name: ModelSpec(architecture=name, image_size=16) for name in ("cnn", "resnet18")
+}
 RICH = {"registers": 2, "residual": "layerscale", "norm": "sandwich", "qk_norm": "layernorm", "gate": "elementwise"}
 SPECS |= {form: MODEL.model_copy(update={**RICH, "block": form, "depth": 2}) for form in registry.names("block")}
 

@@ -16,13 +16,7 @@ pytest.importorskip("triton")
 import vitbench
 from tools import tune_attention
 from tools.attention_candidates import candidates
-from tools.tune_attention import (
-    CHECKED,
-    SHAPES,
-    TuningJob,
-    label,
-    winner,
-)
+from tools.tune_attention import CHECKED, SHAPES, TuningJob, label, winner
 from vitbench.kernels.attention_tiles import Split, Streamed, Whole, choose, power_of_two
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.conftest import wants_compiler
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import silent
 from vitbench.config import TrainSpec
 from vitbench.config.dead_fields import CONDITIONS, dead_letters
@@ -96,7 +96,7 @@ CASES = [
 def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[TrainValues]:
     if "start" in changes:
         changes["start"] = str(save_weights(build_model(MODEL, 1), folder / "weights.safetensors"))
-    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "batch_size": 15, **changes})
+    recipe = recipe_with(**{"batch_size": 15, **changes})
     trials = [
         train_trial(train=recipe, data=FEW, seed=seed).model_copy(update={"device": device}) for seed in range(seeds)
     ]
@@ -117,19 +117,13 @@ def losses(device: str, seeds: int, changes: tuple[tuple[str, Any], ...]) -> lis
     return [values.test_loss for values in trained(device, Path(), seeds, **dict(changes))]
 
 
-def wants_compiler() -> None:
-    """Skips where there is none: torch makes C++ of what it compiles for a CPU, and a user may do without."""
-    if shutil.which("c++") is None:
-        pytest.skip("compiling for the CPU needs a C++ compiler")
-
-
 @pytest.mark.parametrize("field", CONDITIONS)
 def test_a_dead_letter_changes_nothing_and_its_condition_gives_it_an_effect(field: str, tmp_path: Path) -> None:
     with_condition = OPTIONS[field][0]
     alone = {field: with_condition[field]}
     (values,) = trained("cpu", tmp_path, **alone)
     assert [values.test_loss] == losses("cpu", 1, ())
-    plain, used = (TrainSpec.model_validate({**TRAIN.model_dump(), **given}) for given in (alone, with_condition))
+    plain, used = (recipe_with(**given) for given in (alone, with_condition))
     (message,) = dead_letters([plain])
     assert message.startswith(f"train.{field} has no effect")
     assert dead_letters([plain, used]) == dead_letters([used]) == []

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, results, resumed, silent
-from vitbench.config import ModelSpec, TrainSpec, TrainTrial
+from vitbench.config import ModelSpec, TrainTrial
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.store import TrainValues
@@ -35,7 +35,7 @@ def trial(seed: int = 0, model: ModelSpec = MODEL, device: str = "cpu", **change
     """A trial of 10 whole steps and a ragged one in each of its epochs."""
     if "distillation" in changes:
         model = model.model_copy(update={"pooling": "distilled"})
-    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "epochs": 3, "batch_size": 15, **changes})
+    recipe = recipe_with(**{"epochs": 3, "batch_size": 15, **changes})
     return train_trial(model=model, train=recipe, seed=seed).model_copy(update={"device": device})
 
 

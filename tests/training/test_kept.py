@@ -64,8 +64,7 @@ def test_each_member_of_a_stack_has_its_own(changes: dict[str, str], tmp_path: P
         assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-4)
 
 
-def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "runs")
+def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(runs: Runs) -> None:
     assert runs.run_here().returncode == 0
     assert not (runs.study / "weights").exists()
     again = runs.run_here("--keep-weights", "--set", "train.seeds=[0, 1]")

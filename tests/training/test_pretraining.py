@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from tests.components.cases import COMPONENTS, device_for, small
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench import registry
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
@@ -32,7 +32,7 @@ from vitbench.training.probe import Probe
 from vitbench.training.stage import StageSetting
 from vitbench.training.stepper import Diverged, Stepper
 
-RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "pretrain_epochs": 2, "decoder_dim": 32})
+RECIPE = recipe_with(pretrain_epochs=2, decoder_dim=32)
 
 
 def recipe(**changes: Any) -> TrainSpec:
