@@ -71,7 +71,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def not_there(message: str) -> NoReturn:
     """Skip the test, with the reason; under CI, where everything has to be there, fail it."""
-    pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def copy_some(source: Path, target: Path, count: int) -> None:
+    """Copy the first images of two classes, each into its folder."""
+    for name in ("cat", "dog"):
+        (target / name).mkdir(parents=True)
+        for file in sorted((source / name).iterdir())[:count]:
+            shutil.copy(file, target / name)
+
+
+def wants_compiler() -> None:
+    """Skip where there is none: torch makes C++ of what it compiles for a CPU, and a user may do without."""
+    if shutil.which("c++") is None:
+        pytest.skip("compiling for the CPU needs a C++ compiler")
 
 
 @pytest.fixture(scope="session")
@@ -90,8 +106,7 @@ def unpacked(name: str, expected: str, factory: pytest.TempPathFactory) -> Path:
     """The folder of an archive of real images."""
     archive = SHARED / name
     if not archive.is_file():
-        message = f"the real images {name} are not beside the repository (../shared/data)"
-        not_there(message)
+        not_there(f"the real images {name} are not beside the repository (../shared/data)")
     actual = hashlib.sha256(archive.read_bytes()).hexdigest()
     assert actual == expected, f"{archive}: SHA-256 {actual}, expected {expected}"
     folder = factory.mktemp("images")

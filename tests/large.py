@@ -6,6 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.bad_input import suite_file
 from tests.report.builders import CPU
 from tests.small import SUITE
 from vitbench.config import ExpandedSuite, TrainTrial, read_suite
@@ -50,9 +51,7 @@ def suite_of_cells(folder: Path) -> ExpandedSuite:
 
 
 def _read(folder: Path, text: str) -> ExpandedSuite:
-    path = folder / "large.toml"
-    path.write_text(text)
-    return read_suite(path, max_trials=10**6)
+    return read_suite(folder / suite_file(folder, name="large.toml", base=text), max_trials=10**6)
 
 
 def study_of(folder: Path, suite: ExpandedSuite, *, finished: float = 1.0, failing: int = 100) -> StudyFolder:

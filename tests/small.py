@@ -47,6 +47,11 @@ TIME_VALUES = {
 }  # fmt: skip
 
 
+def recipe_with(**changes: object) -> TrainSpec:
+    """TRAIN with some fields replaced, checked as a suite's is."""
+    return TrainSpec.model_validate({**TRAIN.model_dump(), **changes})
+
+
 def train_trial(
     *, model: ModelSpec = MODEL, data: DataSpec = DATA, train: TrainSpec = TRAIN, seed: int = 0
 ) -> TrainTrial:

@@ -15,7 +15,7 @@ import pytest
 from tests.bad_input import suite_file
 from tests.report.builders import CellPlan, Plan, build
 from tests.runner.runs import here
-from tests.small import record, train_trial
+from tests.small import record, time_trial, train_trial
 from vitbench.cli.main import cli, main
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.leases import at_work
@@ -44,14 +44,13 @@ def test_f26_no_text_of_an_option_ends_a_command(
     arguments = []
     for each in cli.commands[name].params:
         if each is parameter or (isinstance(each, click.Argument) and each.required):
-            values = [BYTES] if each is parameter else [given.get(str(each.name), str(study))]
-            for value in values:
-                arguments += [value] if isinstance(each, click.Argument) else [each.opts[0], value]
+            value = BYTES if each is parameter else given.get(str(each.name), str(study))
+            arguments += [value] if isinstance(each, click.Argument) else [each.opts[0], value]
     with chdir(tmp_path), pytest.raises(SystemExit) as end:
         main([name, *arguments])
     assert end.value.code in (None, 0, 1, 2)
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err and (shown.err or shown.out)
+    output = capsys.readouterr()
+    assert "Traceback" not in output.err and (output.err or output.out)
 
 
 def pipe(path: Path) -> None:
@@ -156,8 +155,6 @@ def test_i30_a_number_that_leaps_is_not_believed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("values", [None, "of another kind"])
 def test_i30_a_record_that_is_ok_has_values_of_its_kind(tmp_path: Path, values: str | None) -> None:
-    from tests.small import time_trial
-
     study = build(tmp_path / "study", Plan([CellPlan("a", {})], time=False))
     trial, of_other = record(train_trial(seed=77), "ok"), record(time_trial(), "ok").values
     path = study.write(trial.model_copy(update={"values": of_other if values else None}))

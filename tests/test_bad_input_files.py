@@ -19,7 +19,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import vitbench
-from tests.bad_input import refused_here, suite_file
+from tests.bad_input import Evil, refused_here, suite_file
 from tests.report.builders import CellPlan, Plan, build, render
 from tests.report.markdown import csv_text, read_page
 from tests.small import MODEL, SUITE, TRAIN_VALUES, record, time_trial
@@ -43,7 +43,7 @@ MARKED = ["a|b|c", "a_b_", "back\\slash", "`code`", "two\nlines", "\r\n| x |", *
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a study whose cells have such names, and failed for such reasons. Other names: tests/test_security.py."""
+    """Report of a study whose cells have such names, and failed for such reasons; others: tests/test_security.py."""
     folder = tmp_path_factory.mktemp("strange")
     plan = Plan([CellPlan(text, {"depth": n}) for n, text in enumerate([*FORMULAS, *MARKED], 1)], time=False,
                 state=lambda c, k, s: ("failed", c.label))  # fmt: skip
@@ -89,8 +89,7 @@ def test_i15_a_table_keeps_its_columns(report: Path) -> None:
 
 def foreign(change: Callable[[dict[str, Any]], object]) -> str:
     """A finished record's file in which something was changed, and the checksum made to fit."""
-    study_record = record(time_trial(), "ok")
-    body = json.loads(study_record.to_json())["record"]
+    body = json.loads(record(time_trial(), "ok").to_json())["record"]
     change(body)
     return json.dumps({"sha256": digest(body, 64), "record": body})
 
@@ -150,8 +149,8 @@ def test_i16_foreign_files_are_set_aside_by_name_and_counted(
     assert len(opened.damaged) == 1 and opened.damaged[0].startswith("foreign.json: ")
     assert not bad.exists() and bad.with_name("foreign.json.corrupt").exists()
     print_status(opened, Terminal())
-    shown = capsys.readouterr().out
-    assert "1 trials: 1 ok" in shown and "set aside foreign.json: " in shown
+    output = capsys.readouterr().out
+    assert "1 trials: 1 ok" in output and "set aside foreign.json: " in output
 
 
 def test_i16_a_record_that_was_copied_counts_once(tmp_path: Path) -> None:
@@ -169,16 +168,6 @@ def model() -> torch.nn.Module:
     return vitbench.build(MODEL)
 
 
-class Evil:
-    """Run when it is unpickled."""
-
-    def __init__(self, sentinel: Path) -> None:
-        self.sentinel = sentinel
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.sentinel,)
-
-
 @pytest.mark.parametrize("name", ["model.pt", "model", "model.SAFETENSORS"])
 def test_i17_pickled_weights_are_refused_by_suffix_and_never_opened(
     tmp_path: Path, model: torch.nn.Module, name: str
@@ -187,8 +176,8 @@ def test_i17_pickled_weights_are_refused_by_suffix_and_never_opened(
     (tmp_path / name).write_bytes(pickle.dumps(Evil(sentinel)))
     with pytest.raises(WeightsError) as caught:
         load_weights(model, tmp_path / name)
-    said = "weights must be .safetensors; a checkpoint of another format can run code when read"
-    assert str(caught.value) == f"{tmp_path / name}: {said}"
+    message = "weights must be .safetensors; a checkpoint of another format can run code when read"
+    assert str(caught.value) == f"{tmp_path / name}: {message}"
     with pytest.raises(WeightsError, match=r"weights must be \.safetensors"):
         save_weights(model, tmp_path / name)
     assert not sentinel.exists()
@@ -220,10 +209,10 @@ def test_i18_the_first_tensor_of_another_shape_is_named_with_both(tmp_path: Path
     wider = ModelSpec(image_size=16, patch_size=4, dim=64, depth=1, heads=2)
     file = save_weights(vitbench.build(wider), tmp_path / "wide.safetensors")
     first = next(iter(model.state_dict()))
-    mine, theirs = (tuple(m.state_dict()[first].shape) for m in (model, vitbench.build(wider)))
+    shape, wide_shape = (tuple(m.state_dict()[first].shape) for m in (model, vitbench.build(wider)))
     with pytest.raises(WeightsError) as caught:
         load_weights(model, file)
-    assert str(caught.value) == f"{file}: {first} is {theirs}, and the model's is {mine}"
+    assert str(caught.value) == f"{file}: {first} is {wide_shape}, and the model's is {shape}"
 
 
 def test_i18_missing_and_unexpected_tensors_are_named(tmp_path: Path, model: torch.nn.Module) -> None:
@@ -268,14 +257,12 @@ def test_i20_images_of_every_usual_mode_are_read(tree: Path) -> None:
     assert read(DataSpec(name="image_folder", path=str(tree))).train.pixels.shape == (12, 3, 16, 16)
 
 
-def test_i20_a_corrupt_image_stops_a_run_before_its_first_trial(
-    tmp_path: Path, tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_i20_a_corrupt_image_stops_a_run_before_its_first_trial(tmp_path: Path, tree: Path) -> None:
     for i in range(8):
         (tree / "test" / "cat" / f"bad{i}.png").write_bytes(b"")
-    said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path, base=FOLDER), "--device", "cpu")
-    assert said.startswith("8 of 14 images cannot be used:\nimages/test/cat/bad0.png: ")
-    assert said.rstrip().endswith("… and 3 more") and not (tmp_path / "results").exists()
+    message = refused_here(tmp_path, "run", suite_file(tmp_path, base=FOLDER), "--device", "cpu")
+    assert message.startswith("8 of 14 images cannot be used:\nimages/test/cat/bad0.png: ")
+    assert message.rstrip().endswith("… and 3 more") and not (tmp_path / "results").exists()
 
 
 def test_i20_a_link_to_an_image_that_is_gone_is_named(tree: Path) -> None:
@@ -418,8 +405,8 @@ def test_i29_linked_class_folders_are_read_and_none_is_read_twice(tmp_path: Path
         picture(tmp_path / "elsewhere" / part / "cow.png")
         (tree / part / "cow").symlink_to(tmp_path / "elsewhere" / part)
     spec = DataSpec(name="image_folder", path=str(tree))
-    found = prepare(spec)
-    assert found.class_names == ("cat", "cow", "dog") and next(iter(found.facts.values())).train == 7
+    prepared = prepare(spec)
+    assert prepared.class_names == ("cat", "cow", "dog") and next(iter(prepared.facts.values())).train == 7
     for link in (tree / "train" / "again", tree / "train" / "cat" / "loop"):
         link.symlink_to(tree / "train" if link.name == "loop" else tree / "train" / "cat")
         for ask in (prepare, catalog.identity):

@@ -14,7 +14,7 @@ import torch
 from tests.bad_input import refused_here, suite_file
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial
-from tests.runner.runs import here, plugins_apart
+from tests.runner.runs import here
 from vitbench import registry
 from vitbench.component_facts import Facts
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
@@ -26,20 +26,20 @@ from vitbench.store import StudyError, StudyFolder, StudyInfo
 
 def test_every_row_of_the_page_has_a_test_that_bears_its_number() -> None:
     """A test is named after the rows of docs/reliability.md that it keeps."""
-    found = set()
+    names = set()
     for path in Path(__file__).parent.rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and (rows := re.match(r"test((?:_[fi]\d\d)+)_", node.name)):
-                found |= set(re.findall(r"[fi]\d\d", rows[1]))
+                names |= set(re.findall(r"[fi]\d\d", rows[1]))
     page = (REPOSITORY / "docs" / "reliability.md").read_text(encoding="utf-8")
-    assert found == {f"{kind.lower()}{int(row):02}" for kind, row in re.findall(r"^\| ([FI])(\d+) \|", page, re.M)}
+    assert names == {f"{kind.lower()}{int(row):02}" for kind, row in re.findall(r"^\| ([FI])(\d+) \|", page, re.M)}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_i21_a_gpu_that_is_not_there_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path), "--device", "cuda:7")
+def test_i21_a_gpu_that_is_not_there_is_never_replaced(tmp_path: Path) -> None:
+    message = refused_here(tmp_path, "run", suite_file(tmp_path), "--device", "cuda:7")
     build_of = "a CPU build" if torch.version.cuda is None else f"built for CUDA {torch.version.cuda}"
-    assert said == f"vitbench: cuda:7 requested, and torch {torch.__version__}, {build_of}, sees no GPU\n"
+    assert message == f"vitbench: cuda:7 requested, and torch {torch.__version__}, {build_of}, sees no GPU\n"
 
 
 def test_i21_each_kind_of_absent_device_has_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,12 +68,12 @@ def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: py
     assert half == 'mlp "half" runs in float16, not in bfloat16'
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: (7, 5))
     monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "Old GPU")
-    said = unsupported(ModelSpec(), torch.device("cuda", 0), "bfloat16", training=True)
-    assert said == "Old GPU has no bfloat16"
+    reason = unsupported(ModelSpec(), torch.device("cuda", 0), "bfloat16", training=True)
+    assert reason == "Old GPU has no bfloat16"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     missing = ModelSpec(attention="triton", dim=64, heads=1)
-    said = unsupported(missing, torch.device("cuda", 0), "float32", training=False)
-    assert said == 'attention "triton" needs the package triton, which is not installed'
+    reason = unsupported(missing, torch.device("cuda", 0), "float32", training=False)
+    assert reason == 'attention "triton" needs the package triton, which is not installed'
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,10 @@ def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: py
         (("tune.train.batch_size=[50, 1000]",), "train.batch_size: 1000, but there are only 160 training images"),
     ],
 )  # fmt: skip
-def test_i23_too_few_images_or_classes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: tuple[str, ...], expected: str
-) -> None:
+def test_i23_too_few_images_or_classes(tmp_path: Path, changes: tuple[str, ...], expected: str) -> None:
     options = [part for change in changes for part in ("--set", change)]
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), *options, "--device", "cpu")
-    assert f"suite.toml: {expected}" in said or (expected in said and "telling apart" in expected)
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *options, "--device", "cpu")
+    assert f"suite.toml: {expected}" in message or (expected in message and "telling apart" in expected)
 
 
 def test_i23_as_many_images_as_a_batch_are_enough() -> None:
@@ -108,39 +106,30 @@ def test_i23_as_many_images_as_a_batch_are_enough() -> None:
 AXES = {"norm": ("pre", "post"), "positions": ("learned", "none")}
 
 
-def study_of(folder: Path, name: str = "other") -> Path:
+def study_of(folder: Path) -> Path:
     """A finished study of another suite."""
-    return build(folder, Plan([CellPlan("a", {})], name=name, time=False)).path
+    return build(folder, Plan([CellPlan("a", {})], name="other", time=False)).path
 
 
-def newer(study: Path) -> None:
-    """The plan as a later version would write it."""
-    file = study / "study.json"
-    latest = StudyInfo.model_fields["schema_version"].default
-    whole = json.loads(file.read_text()) | {"schema_version": latest + 1, "a_new_field": [1]}
-    file.write_text(json.dumps(whole))
-
-
-def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path) -> None:
     study_of(tmp_path / "theirs")
-    said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
-    assert said == 'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
+    message = refused_here(tmp_path, "run", suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
+    assert message == 'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
 
 
 @pytest.mark.parametrize("command", ["status", "report", "compare", "run", "plan"])
-def test_i25_results_of_a_newer_version_are_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    newer(study_of(tmp_path / "theirs"))
+def test_i25_results_of_a_newer_version_are_refused_by_name(tmp_path: Path, command: str) -> None:
+    file = study_of(tmp_path / "theirs") / "study.json"
+    latest = StudyInfo.model_fields["schema_version"].default
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema_version": latest + 1, "a_new_field": [1]}))
     suite = suite_file(tmp_path)
     arguments = {"compare": ("theirs", "theirs"), "run": (suite, "--results", "theirs", "--device", "cpu"),
                  "plan": (suite, "--results", "theirs", "--device", "cpu")}  # fmt: skip
-    said = refused_here(tmp_path, capsys, command, *arguments.get(command, ("theirs",)))
-    latest = StudyInfo.model_fields["schema_version"].default
+    message = refused_here(tmp_path, command, *arguments.get(command, ("theirs",)))
     assert re.fullmatch(
         rf"vitbench: theirs/study\.json: written by a newer vitbench: schema version {latest + 1}, and this one "
         rf"\(\S+\) reads up to {latest}; use that version, or choose another folder with --results\n",
-        said,
+        message,
     )
 
 
@@ -176,37 +165,35 @@ def test_i25_a_plan_whose_ids_belong_to_other_trials(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["status", "report", "compare"])
 @pytest.mark.parametrize("what", ["missing", "empty", "file"])
-def test_i26_a_folder_that_holds_no_study(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, what: str
-) -> None:
+def test_i26_a_folder_that_holds_no_study(tmp_path: Path, command: str, what: str) -> None:
     folder = tmp_path / "folder"
     if what == "empty":
         folder.mkdir()
     elif what == "file":
         folder.write_text("no study")
-    said = refused_here(tmp_path, capsys, command, *(["folder"] * (2 if command == "compare" else 1)))
+    message = refused_here(tmp_path, command, *(["folder"] * (2 if command == "compare" else 1)))
     expected = {
         "missing": "does not exist" if command == "compare" else "folder: holds no study (no study.json)",
         "empty": "folder: holds no study (no study.json); `vitbench run SUITE` makes one",
         "file": "not JSON" if command == "compare" else "is a file",
     }
-    assert expected[what] in said and "folder" in said
+    assert expected[what] in message and "folder" in message
 
 
-def test_i26_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i26_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     study_of(tmp_path / "study")
     (tmp_path / "taken").write_text("")
-    said = refused_here(tmp_path, capsys, "report", "study", "--out", "taken/report")
-    assert "taken/report" in said and "cannot be written: Not a directory" in said
+    message = refused_here(tmp_path, "report", "study", "--out", "taken/report")
+    assert "taken/report" in message and "cannot be written: Not a directory" in message
 
 
 @pytest.mark.parametrize("command", ["report study --out page", "status study"])
-def test_i26_records_that_cannot_be_listed(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i26_records_that_cannot_be_listed(command: str, tmp_path: Path) -> None:
     study_of(tmp_path / "study")
     shutil.rmtree(tmp_path / "study" / "records")
     (tmp_path / "study" / "records").write_text("")
-    said = refused_here(tmp_path, capsys, *command.split())
-    assert "study/records: cannot be read: Not a directory" in said
+    message = refused_here(tmp_path, *command.split())
+    assert "study/records: cannot be read: Not a directory" in message
 
 
 PLUGIN = '''
@@ -222,9 +209,9 @@ class Mine(MLP):
 GOOD = PLUGIN.format(name="a")
 
 
-def test_i27_plugin_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), "--plugin", "mine.py")
-    assert said == f"vitbench: {tmp_path.resolve() / 'mine.py'}: no such file\n"
+def test_i27_plugin_that_is_missing(tmp_path: Path) -> None:
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), "--plugin", "mine.py")
+    assert message == f"vitbench: {tmp_path.resolve() / 'mine.py'}: no such file\n"
 
 
 BAD_PLUGINS: dict[str, tuple[str | bytes, str]] = {
@@ -266,15 +253,15 @@ def test_i27_plugin_of_another_suffix(tmp_path: Path) -> None:
 
 
 def test_i27_plugins_are_said_to_be_code_that_is_trusted() -> None:
-    said = "A plug-in is code and runs with your rights: pass only files that you trust."
-    assert said in (REPOSITORY / "docs" / "guide" / "components.md").read_text(encoding="utf-8")
+    sentence = "A plug-in is code and runs with your rights: pass only files that you trust."
+    assert sentence in (REPOSITORY / "docs" / "guide" / "components.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["plan", "time"])
-def test_i33_more_gpus_than_a_trial_can_use(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    said = refused_here(tmp_path, capsys, command, suite_file(tmp_path), "--set", "resources.gpus=2")
+def test_i33_more_gpus_than_a_trial_can_use(tmp_path: Path, command: str) -> None:
+    message = refused_here(tmp_path, command, suite_file(tmp_path), "--set", "resources.gpus=2")
     why = "2, but a trial runs on one GPU: 1 at the most, or a fraction where several share one"
-    assert said == f"vitbench: suite.toml: resources.gpus: {why}\n"
+    assert message == f"vitbench: suite.toml: resources.gpus: {why}\n"
 
 
 UNBUILDABLE = {
@@ -287,16 +274,13 @@ UNBUILDABLE = {
 
 
 @pytest.mark.parametrize("how", UNBUILDABLE)
-def test_i34_a_plug_in_that_cannot_be_built_is_told_by_plan(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
-) -> None:
+def test_i34_a_plug_in_that_cannot_be_built_is_told_by_plan(tmp_path: Path, how: str) -> None:
     body, line, reason = UNBUILDABLE[how]
     (tmp_path / "mine.py").write_text(
         "from vitbench import component\nfrom vitbench.components.contracts import MLP\n\n\n"
         f'@component(slot="mlp", name="mine", source="test")\nclass Mine(MLP):\n    {body}\n'
     )
     arguments = ("plan", suite_file(tmp_path), "--plugin", "mine.py")
-    with plugins_apart():
-        said = refused_here(tmp_path, capsys, *arguments, "--set", "model.mlp=mine")
-    assert said.startswith(f'vitbench: {tmp_path / "mine.py"}:{line}: mlp "mine" cannot be built: {reason}')
+    message = refused_here(tmp_path, *arguments, "--set", "model.mlp=mine")
+    assert message.startswith(f'vitbench: {tmp_path / "mine.py"}:{line}: mlp "mine" cannot be built: {reason}')
     assert here(*arguments, cwd=tmp_path).returncode == 0, "no model has it"

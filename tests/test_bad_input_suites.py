@@ -27,7 +27,7 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("model.depht=1", 'model.depht: unknown key; did you mean "depth"?'),
         ("trian.epochs=1", 'trian: unknown key; did you mean "train"?'),
@@ -61,9 +61,9 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
     ],
 )
 def test_i01_i02_i03_i04_i05_a_mistake_is_named_with_file_key_value_and_what_is_allowed(
-    tmp_path: Path, override: str, said: str
+    tmp_path: Path, override: str, message: str
 ) -> None:
-    assert error(tmp_path, override).startswith(f"suite.toml: {said}")
+    assert error(tmp_path, override).startswith(f"suite.toml: {message}")
 
 
 @pytest.mark.parametrize("override", ["depth=3", "model.depth"])
@@ -74,13 +74,13 @@ def test_i01_what_is_set_is_a_table_s_key_and_a_value(tmp_path: Path, override: 
 def test_i04_out_of_range_numbers_of_any_length(tmp_path: Path) -> None:
     """Python neither reads nor writes an integer of more than 4300 digits; as hexadecimal it reads one."""
     assert "4300 digits" in error(tmp_path, text="[time]\nrounds = " + "9" * 5000)
-    said = error(tmp_path, "model.depth=0x" + "f" * 5000)
-    assert said.startswith("suite.toml: model.depth: must be ") and "more digits than can be shown" in said
+    message = error(tmp_path, "model.depth=0x" + "f" * 5000)
+    assert message.startswith("suite.toml: model.depth: must be ") and "more digits than can be shown" in message
 
 
-def test_i05_images_of_another_size_than_the_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), "--set", "data.resize=32")
-    assert "suite.toml: model.image_size: 16×16, but the images of synthetic are 32×32; set data.resize = 16" in said
+def test_i05_images_of_another_size_than_the_models(tmp_path: Path) -> None:
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), "--set", "data.resize=32")
+    assert "suite.toml: model.image_size: 16×16, but the images of synthetic are 32×32; set data.resize = 16" in message
 
 
 def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
@@ -94,8 +94,8 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
     from vitbench.cli.overview import print_plan
 
     print_plan(suite, "cpu", tmp_path / "study", Terminal())
-    shown = capsys.readouterr().out
-    assert f"excluded: mha · rope_2d: {rule}" in shown and "3 cells; 1 excluded" in shown
+    output = capsys.readouterr().out
+    assert f"excluded: mha · rope_2d: {rule}" in output and "3 cells; 1 excluded" in output
 
 
 def test_i06_incompatible_components_of_a_named_variant_are_a_mistake(tmp_path: Path) -> None:
@@ -111,10 +111,8 @@ def test_i06_incompatible_components_of_a_named_variant_are_a_mistake(tmp_path: 
         ("", "suite.toml: 0 trials"),
     ],
 )
-def test_i07_empty_grid_is_zero_trials(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], axes: str, expected: str
-) -> None:
-    assert expected in refused_here(tmp_path, capsys, "run", suite_file(tmp_path, f"[axes]\n{axes}"))
+def test_i07_empty_grid_is_zero_trials(tmp_path: Path, axes: str, expected: str) -> None:
+    assert expected in refused_here(tmp_path, "run", suite_file(tmp_path, f"[axes]\n{axes}"))
 
 
 def numbers(count: int) -> str:
@@ -122,7 +120,7 @@ def numbers(count: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("values", "allowed", "said"),
+    ("values", "allowed", "message"),
     [
         (100, (), "1,000,000 cells × 1 seed exceed 10,000 trials; if that is meant, allow it with "
                   "--max-trials 1000000 or --yes (estimated cost: about "),
@@ -130,19 +128,19 @@ def numbers(count: int) -> str:
     ],
 )  # fmt: skip
 def test_i08_a_grid_that_no_memory_holds_is_counted_and_costed_not_expanded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: int, allowed: tuple[str, ...], said: str
+    tmp_path: Path, values: int, allowed: tuple[str, ...], message: str
 ) -> None:
     axes = "\n".join(f"{axis} = {numbers(values)}" for axis in ("depth", "train.batch_size", "train.epochs"))
     suite = suite_file(tmp_path, f"[axes]\n{axes}")
-    assert f"suite.toml: {said}" in refused_here(tmp_path, capsys, "plan", suite, *allowed, "--device", "cpu")
+    assert f"suite.toml: {message}" in refused_here(tmp_path, "plan", suite, *allowed, "--device", "cpu")
 
 
-def test_i08_a_larger_grid_is_allowed_by_number_or_by_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i08_a_larger_grid_is_allowed_by_number_or_by_yes(tmp_path: Path) -> None:
     name = suite_file(tmp_path, f"[axes]\ndepth = {numbers(4)}\nmlp_ratio = [1.0, 2.0, 3.0]")
-    said = refused_here(tmp_path, capsys, "plan", name, "--max-trials", "11", "--device", "cpu")
-    assert "12 cells × 1 seed exceed 11 trials" in said and "--max-trials 12 or --yes" in said
-    said = refused_here(tmp_path, capsys, "plan", name, "--max-trials", "11", "--device", "cuda")
-    assert "its time is unknown until a trial has been measured" in said
+    message = refused_here(tmp_path, "plan", name, "--max-trials", "11", "--device", "cpu")
+    assert "12 cells × 1 seed exceed 11 trials" in message and "--max-trials 12 or --yes" in message
+    message = refused_here(tmp_path, "plan", name, "--max-trials", "11", "--device", "cuda")
+    assert "its time is unknown until a trial has been measured" in message
     for allowed in (("--max-trials", "12"), ("--max-trials", "11", "--yes")):
         done = here("plan", str(tmp_path / name), *allowed, "--device", "cpu")
         assert done.returncode == 0 and "12 trials (12 train; 12 cells" in done.stdout
@@ -175,18 +173,17 @@ def test_i09_repeated_values_and_trials_are_left_out_with_a_notice(tmp_path: Pat
         ("[axes]\ndepth = [1, 2", "(at end of document)"),
     ],
 )
-def test_i10_syntax_errors_have_line_and_column(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, place: str
-) -> None:
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path, text))
-    assert said.startswith("vitbench: suite.toml: ") and place in said and ("column" in said or "end of" in said)
+def test_i10_syntax_errors_have_line_and_column(tmp_path: Path, text: str, place: str) -> None:
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path, text))
+    assert message.startswith("vitbench: suite.toml: ")
+    assert place in message and ("column" in message or "end of" in message)
 
 
 @pytest.mark.parametrize("name", ["suite.yml", "SUITE.YAML"])
-def test_i11_yaml_is_not_even_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_i11_yaml_is_not_even_opened(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("a: &a [lol, lol]\nb: [*a, *a]\n!!python/object/apply:os.system ['touch ran']\n")
-    said = refused_here(tmp_path, capsys, "plan", name)
-    assert said == f"vitbench: {name}: use TOML: suites are TOML, not YAML; see ablations/ for examples\n"
+    message = refused_here(tmp_path, "plan", name)
+    assert message == f"vitbench: {name}: use TOML: suites are TOML, not YAML; see ablations/ for examples\n"
 
 
 @pytest.mark.parametrize(
@@ -212,8 +209,8 @@ def test_i11_i31_nesting_has_a_bound(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("override", ["model.x=" + "[" * 3000, DOTTED + "=1", "model." + ".".join("a" * 30) + "=1"])
 def test_i11_nesting_has_a_bound_on_the_command_line(tmp_path: Path, override: str) -> None:
-    said = error(tmp_path, override)
-    assert "--set" in said and len(said) < 300 and f"nested more than {MAX_DEPTH} deep" in said
+    message = error(tmp_path, override)
+    assert "--set" in message and len(message) < 300 and f"nested more than {MAX_DEPTH} deep" in message
 
 
 def test_i11_size_has_a_bound(tmp_path: Path) -> None:
@@ -244,15 +241,15 @@ def test_i12_names_that_are_no_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "suite.toml").write_text(SUITE.replace('name = "small"', f'name = "{quoted}"'), encoding="utf-8")
     with pytest.raises(SpecError) as caught:
         read_suite(tmp_path / "suite.toml")
-    (said,) = caught.value.messages
-    assert said.startswith("suite.toml: suite.name: ") and len(said) < 220
-    assert said.endswith('is not a name: letters, digits, ".", "_", "-", at most 64, the first a letter or a digit')
+    (message,) = caught.value.messages
+    assert message.startswith("suite.toml: suite.name: ") and len(message) < 220
+    assert message.endswith('is not a name: letters, digits, ".", "_", "-", at most 64, the first a letter or a digit')
 
 
 @pytest.mark.parametrize("name", ["con", "lpt9", "CON", "Nul.txt", "com1.a.b"])
 def test_i12_names_that_windows_keeps(tmp_path: Path, name: str) -> None:
-    said = error(tmp_path, f"suite.name={name}")
-    assert said == f'suite.toml: suite.name: "{name}" is not a name: Windows keeps it for a device'
+    message = error(tmp_path, f"suite.name={name}")
+    assert message == f'suite.toml: suite.name: "{name}" is not a name: Windows keeps it for a device'
 
 
 @pytest.mark.parametrize("name", ["a", "A-1.b_c", "x" * 64, "console", "com10", "0"])
@@ -260,24 +257,24 @@ def test_i12_names_that_are_allowed(tmp_path: Path, name: str) -> None:
     assert read_suite(tmp_path / suite_file(tmp_path), [f'suite.name="{name}"']).info.name == name
 
 
-def test_i12_a_name_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_i12_a_name_leaves_no_folder(tmp_path: Path) -> None:
     (inside := tmp_path / "inside").mkdir()
     suite_file(inside, base=SUITE.replace('"small"', '"../../outside"'))
-    assert "is not a name" in refused_here(inside, capsys, "run", "suite.toml")
+    assert "is not a name" in refused_here(inside, "run", "suite.toml")
     assert set(files_of(tmp_path)) == {"inside", "inside/suite.toml"}
 
 
 @pytest.mark.parametrize("axis", ["a\nb", "a\x1b[31mb", "a\x9bb"])
 def test_i12_an_axis_of_tables_is_named_on_one_line(tmp_path: Path, axis: str) -> None:
     quoted = axis.encode("unicode_escape").decode().replace("\\x", "\\u00")
-    said = error(tmp_path, text=f'[[axes."{quoted}"]]\nname = "one"\nset = {{ depth = 2 }}')
-    assert "must be a name without control characters" in said
+    message = error(tmp_path, text=f'[[axes."{quoted}"]]\nname = "one"\nset = {{ depth = 2 }}')
+    assert "must be a name without control characters" in message
 
 
 def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
     changes = ("model.depht=3", "train.epochs=0", 'axes.attention=["spda"]', "nonsense.x=1", "suite.name=CON")
-    said = refused_by_process(tmp_path, "plan", suite_file(tmp_path), *(p for c in changes for p in ("--set", c)))
-    assert len(said.splitlines()) == 5 and all(line.startswith("suite.toml: ") for line in said.splitlines())
+    message = refused_by_process(tmp_path, "plan", suite_file(tmp_path), *(p for c in changes for p in ("--set", c)))
+    assert len(message.splitlines()) == 5 and all(line.startswith("suite.toml: ") for line in message.splitlines())
 
 
 BEYOND = "1" + "0" * 400
@@ -292,16 +289,15 @@ HUGE = {
 
 
 @pytest.mark.parametrize("how", HUGE)
-def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
+def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, how: str) -> None:
     arguments = [part for override in HUGE[how] for part in ("--set", override)]
     began = time.process_time()
-    said = refused_here(tmp_path, capsys, "plan", suite_file(tmp_path), *arguments)
-    assert time.process_time() - began < 1.0 and len(said) < 300 and said.count("\n") == 1
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *arguments)
+    assert time.process_time() - began < 1.0 and len(message) < 300 and message.count("\n") == 1
 
 
-def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(tmp_path: Path) -> None:
+    arguments = ("run", suite_file(tmp_path), "--device", "no", "--engine")
     for value in ("9" * 5000, "\N{SUPERSCRIPT TWO}"):
-        said = refused_here(tmp_path, capsys, "run", suite_file(tmp_path), "--device", "no", "--engine", f"a={value}")
-        assert said.startswith('vitbench: "no" is no device')
+        message = refused_here(tmp_path, *arguments, f"a={value}")
+        assert message.startswith('vitbench: "no" is no device')

@@ -72,12 +72,12 @@ def test_an_operator_of_many_launches_is_timed_without_them() -> None:
         for _ in range(100):
             x.add_(1.0)
 
-    shown, hidden = Clock(device, flush=False), Clock(device, flush=True)
-    for watch in (shown, hidden):
+    plain, hidden = Clock(device, flush=False), Clock(device, flush=True)
+    for watch in (plain, hidden):
         watch.lap(short)
     laps = [hidden.lap(short) for _ in range(5)]
     assert all(lap.hidden for lap in laps)
-    assert shown.lap(short).hidden is None
+    assert plain.lap(short).hidden is None
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         short()

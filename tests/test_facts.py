@@ -175,8 +175,8 @@ def test_a_report_s_facts_are_its_files_and_the_tables_of_its_page_alone(tmp_pat
         "| comparison | margin 1 point | n |\n| --- | --- | --- |\n| a | worse | 3 |\n\n| cell |\n| --- |\n| a |\n"
     )
     (tmp_path / "report.md").write_text(f"# a\n\n## Claims\n\n{margins}\n{margins}")
-    shown: dict[str, list[float | str | None]] = {"comparison": ["a"], "margin 1 point": ["worse"], "n": ["3"]}
-    tables = {"tables/a": {"n": [1.0]}, "page/Claims 1": shown, "page/Claims 2": shown}
+    columns: dict[str, list[float | str | None]] = {"comparison": ["a"], "margin 1 point": ["worse"], "n": ["3"]}
+    tables = {"tables/a": {"n": [1.0]}, "page/Claims 1": columns, "page/Claims 2": columns}
     assert read(tmp_path, [])["tables"] == tables, "of the page those that no file holds"
 
 
@@ -224,16 +224,16 @@ NOT_MADE = {"unequal-timing-protocol"}
 
 @pytest.mark.parametrize("kind", TRIGGERED)
 def test_every_caveat_is_stated_where_it_applies(kind: str, tmp_path: Path) -> None:
-    found = dict(stated(View(STUDIES[kind](tmp_path / "study"))))
-    assert set(found) >= TRIGGERED[kind]
-    assert not [text for text in found.values() if "{" in text]
+    sentences = dict(stated(View(STUDIES[kind](tmp_path / "study"))))
+    assert set(sentences) >= TRIGGERED[kind]
+    assert not [text for text in sentences.values() if "{" in text]
 
 
 @pytest.mark.parametrize("kind", COMPARED)
 def test_every_limit_of_a_comparison_is_stated_where_it_applies(kind: str, tmp_path: Path) -> None:
-    found = dict(limits.stated(COMPARISONS[kind](tmp_path)))
-    assert set(found) >= COMPARED[kind]
-    assert not [text for text in found.values() if "{" in text]
+    sentences = dict(limits.stated(COMPARISONS[kind](tmp_path)))
+    assert set(sentences) >= COMPARED[kind]
+    assert not [text for text in sentences.values() if "{" in text]
 
 
 def test_no_name_is_without_an_example() -> None:

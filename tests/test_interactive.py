@@ -53,8 +53,8 @@ def records(folder: Path) -> list[Record]:
     return [each for attempts in StudyFolder.read(folder).records().values() for each in attempts]
 
 
-def losses(found: list[Record]) -> dict[str, float]:
-    return {r.trial_id: r.values.test_loss for r in found if isinstance(r.values, TrainValues)}
+def losses(results: list[Record]) -> dict[str, float]:
+    return {r.trial_id: r.values.test_loss for r in results if isinstance(r.values, TrainValues)}
 
 
 def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -154,7 +154,7 @@ def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: vitbench.Suite(axes={"norm": ["pre", "postt"]}, train={"seeds": 4}).plan(), 'did you mean "post"'),
         (lambda: vitbench.Suite(train={"epochs": 0}).run(), "train.epochs"),
@@ -162,10 +162,10 @@ def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path)
         (lambda: vitbench.Suite.load("positions", changes={"train.epoch": 3}).plan(), "train.epoch"),
     ],
 )
-def test_mistakes_are_said_before_anything_runs(make: Callable[[], object], said: str, tmp_path: Path,
+def test_mistakes_are_said_before_anything_runs(make: Callable[[], object], message: str, tmp_path: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=said) as raised:
+    with pytest.raises(ValueError, match=message) as raised:
         make()
     assert isinstance(raised.value, SpecError) or "no suite" in str(raised.value)
     assert not list(tmp_path.iterdir())
@@ -182,8 +182,8 @@ def test_a_study_s_frames_agree_with_one_another() -> None:
     pd.testing.assert_series_equal(right.sort_index(), trained.sort_index(), check_names=False)
     assert set(study.epochs["trial_id"]) == set(trained.index)
     assert set(study.timings["kind"]) == {"time"}
-    shown = study._repr_html_()
-    assert "better" in shown and "<img" in shown and "sinusoidal" in repr(study)
+    page = study._repr_html_()
+    assert "better" in page and "<img" in page and "sinusoidal" in repr(study)
     assert study.effects("norm").plot()._repr_png_().startswith(b"\x89PNG")
 
 
@@ -193,8 +193,8 @@ def test_effects_against_another_value_turn_round() -> None:
     assert (one["name"], other["name"]) == ("post", "pre")
     assert one["points"] == pytest.approx(-other["points"]) and one["low"] == pytest.approx(-other["high"])
     assert (one["verdict"], other["verdict"]) == ("worse", "better")
-    for axis, against, said in (("nrm", None, 'did you mean "norm"'), ("norm", "pst", 'did you mean "post"')):
-        with pytest.raises(ValueError, match=said):
+    for axis, against, message in (("nrm", None, 'did you mean "norm"'), ("norm", "pst", 'did you mean "post"')):
+        with pytest.raises(ValueError, match=message):
             study.effects(axis, against=against)
 
 
@@ -209,7 +209,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     place = {"metadata": {"path": str(tmp_path)}}
     client.NotebookClient(notebook, timeout=600, kernel_name="python3", resources=place).execute()
     assert [r.state for r in records(tmp_path / "results" / "snake")] == ["ok"] * 10
-    shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    assert any("image/png" in output.get("data", {}) for output in shown)
-    said = "".join(output.get("text", "") for output in shown)
-    assert "15/15" in said and "\x1b" not in said, "a line for each trial, no live view"
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    text = "".join(output.get("text", "") for output in outputs)
+    assert "15/15" in text and "\x1b" not in text, "a line for each trial, no live view"

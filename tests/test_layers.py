@@ -28,38 +28,12 @@ LAYERS = (
     {"ceilings", "clock", "devices"},
     {"components"},
     {"kernels"},
-    {
-        "store",
-        "config",
-        "registry",
-        "component_facts",
-        "environment",
-        "streams",
-        "errors",
-        "memory",
-        "options",
-        "own_source",
-        "wording",
-    },
-)
+    {"store", "config", "registry", "component_facts", "environment", "streams", "errors", "memory", "options",
+     "own_source", "wording"},
+)  # fmt: skip
 INTERFACE = {"api", "interactive", "stats", "vitbench"}
 """The package itself and its Python interface: lazy, and imported by plug-ins."""
-WITHOUT_TORCH = (
-    "report",
-    "analysis",
-    "config",
-    "registry",
-    "component_facts",
-    "store",
-    "environment",
-    "streams",
-    "errors",
-    "memory",
-    "options",
-    "own_source",
-    "wording",
-    "cli",
-)
+WITHOUT_TORCH = ("report", "analysis", "cli", *sorted(LAYERS[-1]))
 LAZY_TORCH = {"environment"}  # asks torch for the GPU's name, in a process that has it loaded
 
 
@@ -69,10 +43,9 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield parts[0] if parts[0] != "__init__" else "vitbench", path
 
 
-def imports(path: Path, *, top_level: bool) -> Iterator[str]:
+def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
     tree = ast.parse(path.read_text())
-    nodes = tree.body if top_level else list(ast.walk(tree))
-    for node in nodes:
+    for node in tree.body if top_level else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -91,13 +64,13 @@ PEERS = {("analysis", "runner"), ("training", "timing"), ("timing", "training")}
 
 
 def test_statistics_stand_on_no_runner_and_training_and_timing_on_neither() -> None:
-    found = {
+    imported = {
         (name, module.split(".")[1])
         for name, path in modules()
-        for module in imports(path, top_level=False)
+        for module in imports(path)
         if module.startswith("vitbench.")
     }
-    assert not PEERS & found
+    assert not PEERS & imported
 
 
 def test_terminals_are_written_to_by_the_command_line_alone() -> None:
@@ -105,7 +78,7 @@ def test_terminals_are_written_to_by_the_command_line_alone() -> None:
     using = {
         path.relative_to(PACKAGE).as_posix()
         for name, path in modules()
-        if name != "cli" and any(module.split(".")[0] == "rich" for module in imports(path, top_level=False))
+        if name != "cli" and any(module.split(".")[0] == "rich" for module in imports(path))
     }
     assert using <= {"report/formats/terminal.py"}
 
@@ -117,7 +90,7 @@ def test_every_module_has_a_layer() -> None:
 
 @pytest.mark.parametrize(("name", "path"), [(n, p) for n, p in modules() if n not in INTERFACE])
 def test_imports_run_downwards(name: str, path: Path) -> None:
-    for module in imports(path, top_level=False):
+    for module in imports(path):
         parts = module.split(".")
         if parts[0] != "vitbench" or len(parts) == 1:
             continue
@@ -128,7 +101,7 @@ def test_imports_run_downwards(name: str, path: Path) -> None:
 def test_triton_is_imported_by_kernels_alone() -> None:
     for name, path in modules():
         if name != "kernels":
-            assert not [m for m in imports(path, top_level=False) if m.split(".")[0] == "triton"], path
+            assert not [m for m in imports(path) if m.split(".")[0] == "triton"], path
 
 
 @pytest.mark.parametrize("name", WITHOUT_TORCH)

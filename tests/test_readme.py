@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, copy_some
 from tests.runner.runs import here
 
 CHAPTERS = ("suites", "python", "reports", "verdicts", "timing", "training", "components")
@@ -92,8 +91,8 @@ def run(blocks: list[tuple[str, str]], folder: Path, call: Callable[[str, Path],
         if kind == "python":
             done = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
-            shown = next(words for call, words in PRINTED.items() if call in text)
-            assert all(word in done.stdout for word in shown), done.stdout
+            expected = next(words for call, words in PRINTED.items() if call in text)
+            assert all(word in done.stdout for word in expected), done.stdout
             continue
         for line in text.splitlines():
             if line in MAKE:
@@ -111,11 +110,7 @@ def run(blocks: list[tuple[str, str]], folder: Path, call: Callable[[str, Path],
 
 @pytest.mark.slow
 def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Path) -> None:
-    for name in ("cat", "dog"):
-        folder = tmp_path / "photos" / name
-        folder.mkdir(parents=True)
-        for file in sorted((lossless / "train" / name).iterdir())[:400]:
-            shutil.copy(file, folder)
+    copy_some(lossless / "train", tmp_path / "photos", 400)
     printed = run(BLOCKS["README"], tmp_path)
     guide = [block for page, blocks in BLOCKS.items() if page not in ("README", "timing") for block in blocks]
     run(guide, tmp_path, at)
@@ -189,15 +184,15 @@ def test_make_ablations_that_is_stopped_reports_what_is_there(clone: Path) -> No
         start_new_session=True,
     )  # fmt: skip
     assert run.stdout
-    said = []
+    lines = []
     for line in run.stdout:
-        said.append(line)
+        lines.append(line)
         if ": ok" in line:  # the first trial's
             os.killpg(run.pid, signal.SIGINT)
             break
-    said.append(run.communicate(timeout=120)[0])
-    assert run.returncode != 0 and "the same command goes on from here" in said[-1], "".join(said)
-    assert "reports/components/index.html" in said[-1]  # whether the second trial had begun is chance
+    lines.append(run.communicate(timeout=120)[0])
+    assert run.returncode != 0 and "the same command goes on from here" in lines[-1], "".join(lines)
+    assert "reports/components/index.html" in lines[-1]  # whether the second trial had begun is chance
     assert "pending" in (clone / "reports" / "components" / "report.md").read_text()
 
 

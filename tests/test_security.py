@@ -21,6 +21,7 @@ from tests.report.builders import CellPlan, Plan, build, render
 from tests.report.markdown import Page, read_page
 from tests.small import SUITE, record, train_trial
 from tests.terminal import on_a_terminal
+from tests.test_layers import imports
 from vitbench.cli.console import Terminal, escape, visible
 from vitbench.cli.main import main
 from vitbench.cli.overview import print_status
@@ -44,15 +45,9 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
         yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(tree: ast.Module) -> set[str]:
-    """Every module that a file imports, wherever in it."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+def packages(path: Path) -> set[str]:
+    """Packages that a file imports, wherever in it."""
+    return {name.split(".")[0] for name in imports(path)}
 
 
 RUNS_WHAT_IT_READS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml",
@@ -65,7 +60,7 @@ ATTRIBUTES = {"load": {"torch", "np", "numpy", "pickle"}, "read_pickle": {"pd", 
 
 def test_no_module_runs_what_it_reads() -> None:
     for path, tree in sources():
-        assert not {name.split(".")[0] for name in imported(tree)} & RUNS_WHAT_IT_READS, path
+        assert not packages(path) & RUNS_WHAT_IT_READS, path
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
@@ -95,8 +90,7 @@ def test_the_walk_sees_what_it_looks_for(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_only_the_download_of_data_and_a_named_cluster_reach_the_network() -> None:
     network = {"socket", "http", "urllib", "ssl", "ftplib", "smtplib", "requests", "httpx", "aiohttp", "urllib3",
                "huggingface_hub", "webbrowser"}  # fmt: skip
-    using = {path.relative_to(PACKAGE).as_posix() for path, tree in sources()
-             if {name.split(".")[0] for name in imported(tree)} & network}  # fmt: skip
+    using = {path.relative_to(PACKAGE).as_posix() for path, _ in sources() if packages(path) & network}
     assert using == {"data/sources/torchvision_sets.py", "runner/backends/ray.py"}
 
 
@@ -148,7 +142,7 @@ def as_read(text: str) -> str:
 def test_i13_hostile_text_in_a_report_is_text(page: Page) -> None:
     rows = page.table("published (%)")
     assert sorted(row["cell"] for row in rows) == sorted(map(as_read, HOSTILE))
-    assert {row["source"] for row in page.table("published (%)")} == set(map(as_read, HOSTILE))
+    assert {row["source"] for row in rows} == set(map(as_read, HOSTILE))
     assert page.html == ["<!-- Rendered by vitbench from the study's records; rendered again it is overwritten. -->"]
     assert page.strange == set()
     assert "49" not in page.text.split() and "root:" not in page.text
@@ -186,9 +180,9 @@ def test_hostile_text_in_a_record_is_read_back_as_it_was(tmp_path: Path) -> None
     assert tuple(r.reason for r in attempts) == HOSTILE
 
 
-def steers(shown: str) -> list[str]:
+def steers(text: str) -> list[str]:
     """What of a text a terminal would obey, rich's own colours (a number, or several, and "m") apart."""
-    plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
     return [c for c in plain if c not in "\n\t" and (not c.isprintable() and c != "\xa0")]
 
 
@@ -201,11 +195,11 @@ def test_hostile_text_in_status_steers_no_terminal(
     study = hostile_study(tmp_path / "study")
     study.damaged = list(HOSTILE)
     print_status(study, Terminal())
-    shown = capsys.readouterr().out
-    assert steers(shown) == [] and ("\x1b[31m" in shown) == colours
+    output = capsys.readouterr().out
+    assert steers(output) == [] and ("\x1b[31m" in output) == colours
     for text in HOSTILE[2::3]:  # those of the cells that failed, depth 3, 6, …
-        assert visible(text).replace("\n", " ") in shown, text
-    assert "⚠" not in shown and "\x1b]8" not in shown, "neither a picture nor a link is made of text"
+        assert visible(text).replace("\n", " ") in output, text
+    assert "⚠" not in output and "\x1b]8" not in output, "neither a picture nor a link is made of text"
 
 
 def test_a_text_is_shown_whole_and_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,16 +221,16 @@ def test_hostile_text_steers_no_real_terminal(tmp_path: Path) -> None:
     variants = [f'[[variants]]\nname = "{toml(t)}"\nset.depth = {i}' for i, t in enumerate(HOSTILE, 1)
                 if all(ord(c) >= 32 and not 0x7F <= ord(c) < 0xA0 for c in t)]  # fmt: skip
     suite_file(tmp_path, *variants, base=base)
-    shown = on_a_terminal(tmp_path, 200, "plan", "suite.toml", "--device", "cpu")[1]
-    assert f"{len(variants)} trials" in shown and steers(shown) == []
-    assert "[link=https://example.org]x[/link], seed 0" in shown and "?gnp.exe" in shown
+    output = on_a_terminal(tmp_path, 200, "plan", "suite.toml", "--device", "cpu")[1]
+    assert f"{len(variants)} trials" in output and steers(output) == []
+    assert "[link=https://example.org]x[/link], seed 0" in output and "?gnp.exe" in output
     hostile_study(tmp_path / "study")
-    shown = on_a_terminal(tmp_path, 200, "status", "study")[1]
-    assert "trials: " in shown and steers(shown) == []
+    output = on_a_terminal(tmp_path, 200, "status", "study")[1]
+    assert "trials: " in output and steers(output) == []
     keys = "\n".join(f'"{toml(text)}" = 1' for text in HOSTILE)
     suite_file(tmp_path, f"[time]\n{keys}", name="wrong.toml")
-    shown = on_a_terminal(tmp_path, 200, "plan", "wrong.toml")[1]
-    assert "wrong.toml: time.?[31mred: unknown key" in shown and steers(shown) == []
+    output = on_a_terminal(tmp_path, 200, "plan", "wrong.toml")[1]
+    assert "wrong.toml: time.?[31mred: unknown key" in output and steers(output) == []
 
 
 def test_lone_surrogates_are_shown_not_raised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

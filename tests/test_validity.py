@@ -53,10 +53,10 @@ def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design
 
 def test_rule_2_what_is_neither_under_study_nor_tuned_is_printed_as_a_caveat(plain: Page, tmp_path: Path) -> None:
     text = plain.text
-    said = text[text.index("Fixed for all cells and not tuned for each, which may favour some:") :].splitlines()[0]
+    sentence = text[text.index("Fixed for all cells and not tuned for each, which may favour some:") :].splitlines()[0]
     for fixed in ("learning rate 0.001", "weight decay 0", "warmup epochs 0", "schedule cosine", "optimizer adamw",
                   "batch size 64", "epochs 3"):  # fmt: skip
-        assert fixed in said
+        assert fixed in sentence
     varied = factorial({"train.learning_rate": (1e-3, 3e-3), "norm": ("pre", "post")}, time=False)
     assert "some: weight decay" in page(tmp_path / "varied", varied).text
 
@@ -73,7 +73,7 @@ def test_rule_6_claims_of_every_suite_can_be_decided_by_its_seeds() -> None:
     for path in SHIPPED:
         suite = read_suite(path)
         if suite.facts:
-            assert not [said for said in outlook(suite) if "underpowered" in said], path.name
+            assert not [sentence for sentence in outlook(suite) if "underpowered" in sentence], path.name
 
 
 def test_rule_6_full_suites_have_five_seeds() -> None:
@@ -93,21 +93,15 @@ def test_rule_11_the_spread_of_equivalent_implementations_is_the_noise_floor_and
     tmp_path: Path,
 ) -> None:
     def accuracy(cell: CellPlan, seed: int) -> float:
-        shift = 0.4 if cell.axes["attention"] == "sdpa" else 0.0
-        return (
-            60.0
-            + seed
-            + shift
-            + (0.2 if cell.axes["norm"] == "post" else 0.0)
-            - 3.0 * (cell.axes["positions"] == "none")
-        )
+        shift = 0.4 * (cell.axes["attention"] == "sdpa")
+        return 60.0 + seed + shift + 0.2 * (cell.axes["norm"] == "post") - 3.0 * (cell.axes["positions"] == "none")
 
     plan = factorial(AXES, seeds=tuple(range(8)), time=False, accuracy=accuracy)
     frame = trials_frame(build(tmp_path / "again", plan))
     noise = noise_floor_of(frame[frame["kind"] == "train"])
     assert noise is not None and noise.largest == pytest.approx(0.4)
-    found = page(tmp_path, plan)
-    assert "differ by up to 0.40 points" in found.text and "n = 1, no inference" not in found.text
-    assert all("±" in row["test accuracy (%)"] for row in found.table("test accuracy (%)"))
-    marked = {r["axis"]: "‡" in r["difference (points)"] for r in found.effects()}
+    report = page(tmp_path, plan)
+    assert "differ by up to 0.40 points" in report.text and "n = 1, no inference" not in report.text
+    assert all("±" in row["test accuracy (%)"] for row in report.table("test accuracy (%)"))
+    marked = {r["axis"]: "‡" in r["difference (points)"] for r in report.effects()}
     assert marked == {"norm": True, "positions": False}

@@ -75,7 +75,7 @@ def vitbench(folder: Path, backend_name: str = "local") -> list[float]:
 
 
 def vitbench_on_ray(folder: Path) -> list[float]:
-    """The same on Ray's processes."""
+    """As ``vitbench``, on Ray's processes."""
     pytest.importorskip("ray")
     return vitbench(folder, "ray")
 

@@ -58,12 +58,12 @@ def one_process(job: tuple[int, int]) -> dict[str, list[float]]:
     return {name: [lap.device_ms for lap in of] for name, of in laps.items()}
 
 
-def ratio(found: list[dict[str, list[float]]], name: str) -> timings.Measurement:
+def ratio(laps: list[dict[str, list[float]]], name: str) -> timings.Measurement:
     processes = tuple(
         Samples(
             latencies_ms=tuple(f[name]), baseline_ms=tuple(f["baseline"]), control_ms=tuple(f["same"]), first_ms=0.0
         )
-        for f in found
+        for f in laps
     )
     values = TimeValues(
         latency_ms_p50=1.0, latency_ms_p25=1.0, latency_ms_p75=1.0, process_ms_min=1.0, process_ms_max=1.0,
@@ -81,23 +81,23 @@ def test_ten_percent_is_found_and_nothing_is_not(
     context = multiprocessing.get_context("forkserver")
 
     def one_run(run: int) -> tuple[timings.Measurement, timings.Measurement]:
-        found = []
+        laps = []
         for process in range(PROCESSES):
             with context.Pool(1) as pool:
-                found.append(pool.apply(one_process, ((run, process),)))
-        return ratio(found, "same"), ratio(found, "slower")
+                laps.append(pool.apply(one_process, ((run, process),)))
+        return ratio(laps, "same"), ratio(laps, "slower")
 
     benchmark.group = f"a run: {PROCESSES} processes of {ROUNDS} rounds of three variants, all cores busy"
     intervals: list[tuple[timings.Measurement, timings.Measurement]] = []
     benchmark.pedantic(lambda: intervals.append(one_run(len(intervals))), rounds=RUNS, iterations=1)
     quiet = sum(same.holds(1.0) for same, _ in intervals)
-    found = sum(slower.low > 1.0 for _, slower in intervals)
+    slowdowns = sum(slower.low > 1.0 for _, slower in intervals)
     widths = sorted(same.half_width for same, _ in intervals)
     estimates = sorted(slower.estimate for _, slower in intervals)
     with capsys.disabled():
         print(  # noqa: T201
-            f"\nA/A pairs not flagged: {quiet} of {RUNS}; slowdowns of 10 % found: {found} of {RUNS} "
+            f"\nA/A pairs not flagged: {quiet} of {RUNS}; slowdowns of 10 % found: {slowdowns} of {RUNS} "
             f"(estimates {estimates[0]:.3f} to {estimates[-1]:.3f}; half-width of an A/A interval: "
             f"median {100 * widths[RUNS // 2]:.1f} %, largest {100 * widths[-1]:.1f} %)"
         )
-    assert quiet >= 19 and found >= 19
+    assert quiet >= 19 and slowdowns >= 19

@@ -153,8 +153,8 @@ def test_parts_by_profiler(benchmark: BenchmarkFixture, capsys: pytest.CaptureFi
         spent = {key: max(event.self_device_time_total, event.self_cpu_time_total) for key, event in parts.items()}
         whole = sum(spent.values())
         for name, words in PARTS.items():
-            mine = sum(time for key, time in spent.items() if any(word in key.lower() for word in words))
-            say(capsys, f"{name}: {100 * mine / whole:.1f} % of the operations' own time")
+            part = sum(time for key, time in spent.items() if any(word in key.lower() for word in words))
+            say(capsys, f"{name}: {100 * part / whole:.1f} % of the operations' own time")
         say(capsys, f"augmentation, on the host's clock: {100 * making / seconds:.1f} % of the epoch")
         if DEVICE.type == "cuda":
             busy = sum(event.self_device_time_total for event in parts.values()) / 1e6

@@ -173,24 +173,24 @@ COMPARISONS: Mapping[str, tuple[Contestant, Contestant, float]] = {
 @contextlib.contextmanager
 def started(one: Contestant, folder: Path) -> Iterator[Callable[[], float]]:
     context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(target=one.work, args=(str(folder), theirs))
+    our_end, their_end = context.Pipe()
+    process = context.Process(target=one.work, args=(str(folder), their_end))
     with pytest.MonkeyPatch.context() as environment:
         if one.as_a_trial:
             environment.setenv(VARIABLE, LONG)
         process.start()
-    theirs.close()
-    mine.recv()
+    their_end.close()
+    our_end.recv()
 
     def seconds() -> float:
-        mine.send(True)
-        taken: float = mine.recv()
+        our_end.send(True)
+        taken: float = our_end.recv()
         return taken
 
     try:
         yield seconds
     finally:
-        mine.send(False)
+        our_end.send(False)
         process.join()
 
 
@@ -211,13 +211,13 @@ def test_training_against(benchmark: BenchmarkFixture, lossless: Path, name: str
     def one_pair() -> None:
         with started(ours, lossless) as our_seconds, started(other, lossless) as other_seconds:
             turns = [(our_seconds, other_seconds), (other_seconds, our_seconds)]
-            found = [{each: each() for each in turns[i % 2]} for i in range(ROUNDS)]
-            pairs.append([seconds[other_seconds] / seconds[our_seconds] for seconds in found])
+            times = [{each: each() for each in turns[i % 2]} for i in range(ROUNDS)]
+            pairs.append([seconds[other_seconds] / seconds[our_seconds] for seconds in times])
 
     benchmark.group = f"a pair of processes, {ROUNDS} epochs of each"
     benchmark.pedantic(one_pair, rounds=PAIRS, iterations=1)
     medians = sorted(map(statistics.median, pairs))
     median = statistics.median(medians)
-    said = ", ".join(f"{each:.2f}" for each in medians)
-    benchmark.extra_info["ratio"] = f"{name}: {median:.2f} (pairs of processes: {said}; goal {goal})"
+    ratios = ", ".join(f"{each:.2f}" for each in medians)
+    benchmark.extra_info["ratio"] = f"{name}: {median:.2f} (pairs of processes: {ratios}; goal {goal})"
     assert median > 0.85 * goal

@@ -69,7 +69,7 @@ def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:
     assert "wrong" not in done.stdout
 
 
-@pytest.mark.parametrize("said", FLAWS)
-def test_what_is_wrong_is_named(tmp_path: Path, said: str) -> None:
-    done = check(tmp_path, FLAWS[said])
-    assert done.returncode == 1 and said in done.stdout, done.stdout + done.stderr
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_what_is_wrong_is_named(tmp_path: Path, flaw: str) -> None:
+    done = check(tmp_path, FLAWS[flaw])
+    assert done.returncode == 1 and flaw in done.stdout, done.stdout + done.stderr

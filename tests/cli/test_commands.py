@@ -26,13 +26,13 @@ def test_plan_lists_every_trial_and_runs_nothing_and_a_gpu_takes_all_of_the_imag
     """By the same command: what the suite says of the device's type takes the place of what it says of all."""
     done = [here("plan", COMPONENTS, "--device", device, cwd=tmp_path) for device in ("cpu", "cuda")]
     assert [each.returncode for each in done] == [0, 0], done
-    said = [each.stdout for each in done]
-    assert "138 trials (90 train, 48 time; 48 cells; 0 excluded; 24 unsupported on cpu), 138 left to run" in said[0]
-    assert said[0].count("conv · sdpa · pre · learned") == 2 and said[0].count("seed 7") == 6
+    outputs = [each.stdout for each in done]
+    assert "138 trials (90 train, 48 time; 48 cells; 0 excluded; 24 unsupported on cpu), 138 left to run" in outputs[0]
+    assert outputs[0].count("conv · sdpa · pre · learned") == 2 and outputs[0].count("seed 7") == 6
     assert list(tmp_path.iterdir()) == []
-    assert "batch 64" in said[0] and "batch 256" not in said[0] and "float32" in said[0]
-    assert "batch 256" in said[1] and "batch 64" not in said[1] and "bfloat16" in said[1]
-    flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in said]
+    assert "batch 64" in outputs[0] and "batch 256" not in outputs[0] and "float32" in outputs[0]
+    assert "batch 256" in outputs[1] and "batch 64" not in outputs[1] and "bfloat16" in outputs[1]
+    flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in outputs]
     assert flops[1] > 20 * flops[0]
 
 
@@ -87,9 +87,9 @@ def test_components_with_all_that_is_known_of_each() -> None:
     everything = json.loads(here("components", "--json").stdout)
     assert set(everything) == set(registry.slots())
     assert everything["attention"]["triton"]["devices"] == ["cuda"] and everything["attention"]["sdpa"]["exact"]
-    told = here("components", "qk_norm", "--verbose").stdout
+    text = here("components", "qk_norm", "--verbose").stdout
     for name, facts in json.loads(here("components", "qk_norm", "--json").stdout)["qk_norm"].items():
-        assert f"\n{name} " in told and facts["source"] in told
+        assert f"\n{name} " in text and facts["source"] in text
 
 
 def test_a_mistake_is_a_message_and_status_2(tmp_path: Path) -> None:
@@ -160,18 +160,18 @@ def test_run_status_report_and_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("torch", "said"),
+    ("torch", "message"),
     [
         ("raise ImportError('no libcudart')", "does not import (ImportError: no libcudart): pip install torch"),
         ("import os; os._exit(3)", "does not import (ended with exit status 3): pip install torch"),
     ],
 )
 def test_doctor_says_what_to_do_where_torch_does_not_import(
-    torch: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    torch: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text(torch)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert {finding.subject: finding for finding in _torch()}["torch"].text.startswith(said)
+    assert {finding.subject: finding for finding in _torch()}["torch"].text.startswith(message)
 
 
 def test_doctor_names_a_torchvision_of_another_build() -> None:

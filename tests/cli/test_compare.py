@@ -182,9 +182,9 @@ def test_a_narrow_terminal_shows_all_of_it(tmp_path: Path, compare: Compare, mon
     assert "\x1b[" not in plain
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
-    shown = compare(old, new, "--fail-over", "5%")[1].splitlines()
-    start = next(i for i, line in enumerate(shown) if "change" in line)
-    table = shown[start : next(i for i, line in enumerate(shown) if "excludes 1" in line)]
+    lines = compare(old, new, "--fail-over", "5%")[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if "change" in line)
+    table = lines[start : next(i for i, line in enumerate(lines) if "excludes 1" in line)]
     assert all(len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= width for line in table)
     assert not any("…" in line for line in table), "folded, not cut off"
     assert any("equivalent" in line for line in table) and any("regression" in line for line in table)

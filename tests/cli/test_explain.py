@@ -14,6 +14,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from tests.bad_input import files_of
+from tests.conftest import copy_some
 from tests.report.builders import render
 from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
@@ -120,10 +121,7 @@ def test_images_of_ones_own(trained: Trained, tmp_path: Path, lossless: Path) ->
     alone = tmp_path / "elsewhere.safetensors"
     shutil.copy(weights, alone)
     classed, plain = tmp_path / "classed", tmp_path / "plain"
-    for name in ("cat", "dog"):
-        (classed / name).mkdir(parents=True)
-        for file in sorted((lossless / "test" / name).iterdir())[:5]:
-            shutil.copy(file, classed / name)
+    copy_some(lossless / "test", classed, 5)
     plain.mkdir()
     Image.new("RGB", (50, 30), "red").save(plain / "red.png")
     assert explained(str(alone), "--images", str(classed), "--out", str(tmp_path / "a")) == 0
@@ -163,10 +161,10 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
         (str(alone),): "give images with --images",
         (str(alone), "--images", str(tmp_path / "empty")): "holds no images",
     }
-    for arguments, said in cases.items():
+    for arguments, message in cases.items():
         assert explained(*arguments, "--out", str(tmp_path / "out")) == 2, arguments
         error = capsys.readouterr().err
-        assert said in " ".join(error.split()) and "Traceback" not in error, error
+        assert message in " ".join(error.split()) and "Traceback" not in error, error
         lines = [line for line in error.strip().splitlines() if line and "vitbench explain" not in line]
         assert len(lines) <= 2, error
     assert not (tmp_path / "out").exists()
@@ -175,19 +173,16 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
 def test_other_images_in_the_trials_folder_are_no_test_images(
     tmp_path: Path, lossless: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = tmp_path / "mine"
+    folder = tmp_path / "mine"
     for part in ("train", "test"):
-        for name in ("cat", "dog"):
-            (mine / part / name).mkdir(parents=True)
-            for file in sorted((lossless / part / name).iterdir())[:200]:
-                shutil.copy(file, mine / part / name)
-    data = DataSpec(name="image_folder", path=str(mine), resize=16, train_images=200, test_images=40)
+        copy_some(lossless / part, folder / part, 200)
+    data = DataSpec(name="image_folder", path=str(folder), resize=16, train_images=200, test_images=40)
     trial = train_trial(data=data, model=MODEL.model_copy(update={"num_classes": 2}))
     _, file = planned_study(tmp_path / "study", trial)
     train(trial, CPU, silent, weights=file.parent)
     weights = str(file)
     assert explained(weights, "--split", "validation", "--out", str(tmp_path / "out")) == 2
     assert "the trial has no validation images" in capsys.readouterr().err
-    next((mine / "test" / "cat").iterdir()).unlink()
+    next((folder / "test" / "cat").iterdir()).unlink()
     assert explained(weights, "--out", str(tmp_path / "out")) == 2
     assert "bring them back, or give others with --images" in capsys.readouterr().err

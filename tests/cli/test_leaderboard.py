@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from tests.conftest import REPOSITORY
-from vitbench.cli.main import main
+from tests.runner.runs import here
 from vitbench.report.comparisons.leaderboard import leaderboard
 from vitbench.store import StudyFolder
 
@@ -16,14 +15,9 @@ REFERENCE = REPOSITORY / "results" / "reference"
 STUDIES = [str(REFERENCE / name) for name in ("components-cpu", "norm-placement-small", "positions-small")]
 
 
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["leaderboard", *arguments])
-    return int(ended.value.code or 0)
-
-
-def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*STUDIES, "--csv", str(tmp_path / "all.csv"), "--top", "2") == 0
+def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path) -> None:
+    done = here("leaderboard", *STUDIES, "--csv", str(tmp_path / "all.csv"), "--top", "2")
+    assert done.returncode == 0
     frame = pd.read_csv(tmp_path / "all.csv")
     for _, rows in frame.groupby("board"):
         assert rows["recipe"].nunique() == rows["images"].nunique() == 1
@@ -32,14 +26,13 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path, capsys: pyte
     assert len(frame[frame["study"] == "components"]) == 6, "functions, of 36 cells"
     placed = frame[frame["study"] == "norm-placement-small"]
     assert placed["board"].nunique() == 4, "two learning rates, with and without warm-up: four recipes"
-    shown = capsys.readouterr().out
-    assert "epochs, batch size" in shown and "more (--top, --csv)" in shown
+    assert "epochs, batch size" in done.stdout and "more (--top, --csv)" in done.stdout
 
 
-def test_boards_that_differ_in_more_than_words_stand_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*STUDIES, "--top", "1") == 0
+def test_boards_that_differ_in_more_than_words_stand_apart() -> None:
+    done = here("leaderboard", *STUDIES, "--top", "1")
     boards = leaderboard([StudyFolder.read(Path(study)) for study in STUDIES])["board"].nunique()
-    assert capsys.readouterr().out.count("seeds") == boards
+    assert done.returncode == 0 and done.stdout.count("seeds") == boards
 
 
 def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
@@ -49,10 +42,10 @@ def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
     assert both["cell"].tolist()[::2] == one["cell"].tolist()
 
 
-def test_cells_are_chosen_by_their_models(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*STUDIES, "--having", "positions=learned", "--having", "norm=pre") == 0
-    assert "post" not in capsys.readouterr().out
-    assert run(*STUDIES, "--having", "position=learned") == 2
-    assert 'did you mean "positions"' in capsys.readouterr().err
-    assert run(*STUDIES, "--having", "positions=none", "--having", "depth=99") == 2
-    assert "no finished cell has positions=none, depth=99" in capsys.readouterr().err
+def test_cells_are_chosen_by_their_models() -> None:
+    done = here("leaderboard", *STUDIES, "--having", "positions=learned", "--having", "norm=pre")
+    assert done.returncode == 0 and "post" not in done.stdout
+    wrong = here("leaderboard", *STUDIES, "--having", "position=learned")
+    assert wrong.returncode == 2 and 'did you mean "positions"' in wrong.stderr
+    none = here("leaderboard", *STUDIES, "--having", "positions=none", "--having", "depth=99")
+    assert none.returncode == 2 and "no finished cell has positions=none, depth=99" in none.stderr

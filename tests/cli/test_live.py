@@ -17,7 +17,7 @@ from tests.runner.runs import Runs, until
 from tests.terminal import on_a_terminal
 from tests.test_security import hostile_study, steers
 from vitbench.cli.console import Terminal
-from vitbench.cli.live import clock, view
+from vitbench.cli.live import _Bar, clock, view
 from vitbench.runner.watch import Snapshot, Watch
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.processes import start_time, wall_clock
@@ -106,8 +106,6 @@ def test_what_became_of_a_trial_is_said_however_narrow_the_terminal_is(tmp_path:
 
 def test_every_state_has_a_part_of_the_bar(tmp_path: Path) -> None:
     """One failure among a thousand is seen, too."""
-    from vitbench.cli.live import _Bar
-
     for width in (10, 60, 200):
         shares = dict(_Bar({"ok": 998, "failed": 1, "pending": 1}).widths(width))
         assert sum(shares.values()) == width and min(shares.values()) >= 1
@@ -127,7 +125,7 @@ def test_it_ends_with_the_study(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_it_without_a_word(tmp_path: Path) -> None:
     study = half_done(tmp_path / "study")
     before = {file.name for file in study.path.rglob("*")}
-    status, written = on_a_terminal(tmp_path, 60, "status", "study", "--follow", stop=lambda shown: "not ok" in shown)
+    status, written = on_a_terminal(tmp_path, 60, "status", "study", "--follow", stop=lambda text: "not ok" in text)
     assert status == 130 and "Traceback" not in written and "Abort" not in written
     assert {file.name for file in study.path.rglob("*")} == before, "who looks on writes nothing"
 
@@ -140,9 +138,8 @@ def test_a_pipe_gets_it_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 120])
-def test_a_running_study_is_followed_to_its_end(tmp_path: Path, width: int) -> None:
+def test_a_running_study_is_followed_to_its_end(runs: Runs, tmp_path: Path, width: int) -> None:
     """A driver in a process of its own, a terminal in another."""
-    runs = Runs(tmp_path / "run")
     slow = runs.plugin("time.sleep(0.5)")  # each step: longer than a look takes beside other work
     driver = runs.start(*slow, "--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
     until((runs.study / "study.json").exists, "no study in time")

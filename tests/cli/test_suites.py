@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bad_input import process
 from tests.conftest import REPOSITORY
 from tests.runner.runs import here
 
@@ -22,13 +22,6 @@ SHIPPED = {path.stem: tomllib.loads(path.read_text()) for path in (REPOSITORY / 
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of a table is a line."""
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def vitbench(*arguments: str, cwd: Path, package: Path) -> subprocess.CompletedProcess[str]:
-    """With a folder before all others that modules are imported from."""
-    environment = {**os.environ, "PYTHONPATH": str(package)}
-    command = [sys.executable, "-m", "vitbench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=environment)
 
 
 def test_every_suite_is_listed_with_its_question(tmp_path: Path) -> None:
@@ -54,17 +47,17 @@ def test_a_suite_is_planned_by_its_name_from_any_folder(tmp_path: Path) -> None:
 def test_weights_of_timm_are_planned_with_where_timm_is_not_installed(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "timm.py").write_text("raise ImportError('no')")
-    done = vitbench("plan", "fine-tune", cwd=tmp_path, package=tmp_path / "package")
+    done = process(tmp_path, "plan", "fine-tune", package=tmp_path / "package")
     assert done.returncode == 0 and "28 trials" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("position", 'did you mean "positions"?'), ("zebra", "is no suite of vitbench"), ("gone.toml", "gone.toml")],
 )
-def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, said: str) -> None:
+def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, message: str) -> None:
     done = here("plan", name, cwd=tmp_path)
-    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:
@@ -95,7 +88,7 @@ def test_a_wheel_has_all_suites_and_runs_them_by_name(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("vitbench-*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     assert {path.stem for path in (tmp_path / "site" / "vitbench" / "ablations").iterdir()} == set(SHIPPED)
-    listed = vitbench("suites", cwd=tmp_path, package=tmp_path / "site")
+    listed = process(tmp_path, "suites", package=tmp_path / "site")
     assert {words[0] for line in listed.stdout.splitlines() if (words := line.split())} >= set(SHIPPED)
-    planned = vitbench("plan", "components", "--device", "cpu", cwd=tmp_path, package=tmp_path / "site")
+    planned = process(tmp_path, "plan", "components", "--device", "cpu", package=tmp_path / "site")
     assert planned.returncode == 0 and "138 trials" in planned.stdout, planned.stderr

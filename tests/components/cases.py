@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import pytest
 import torch
 
-from tests.conftest import not_there
+from tests.conftest import not_there, wants_compiler
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.model.contract import SMALL, fitted
@@ -37,8 +36,8 @@ def device_for(spec: ModelSpec, *, training: bool, dtype: str = "float32") -> to
     for kind in ("cpu", "cuda"):
         reason = spec.unsupported(kind, dtype, training)
         if reason is None and (kind == "cpu" or torch.cuda.is_available()):
-            if COMPILED & {*spec.components.values()} and kind == "cpu" and shutil.which("c++") is None:
-                pytest.skip("compiling for the CPU needs a C++ compiler")
+            if COMPILED & {*spec.components.values()} and kind == "cpu":
+                wants_compiler()
             if (missing := spec.missing_package()) is not None:
                 not_there(missing)
             return torch.device(kind)

@@ -1,4 +1,4 @@
-"""What every component keeps, whatever its slot. New files in vitbench/components are picked up by themselves."""
+"""The contract of every component, whatever its slot. New files in vitbench/components are picked up by themselves."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def _fresh_compiler() -> Iterator[None]:
 
 
 def test_the_guide_s_table_has_every_component() -> None:
-    found: dict[str, set[str]] = {}
+    components: dict[str, set[str]] = {}
     slot = ""
     for row in re.findall(
         r"^\| (`.*|) ?\| (`.*`) \| .* \|$", (GUIDE / "components.md").read_text(), flags=re.MULTILINE
     ):
         slot = row[0].strip(" `") or slot
-        found.setdefault(slot, set()).update(re.findall(r"`(\w+)`", row[1]))
-    assert found == {slot: set(registry.names(slot)) for slot in registry.slots()}
+        components.setdefault(slot, set()).update(re.findall(r"`(\w+)`", row[1]))
+    assert components == {slot: set(registry.names(slot)) for slot in registry.slots()}
 
 
 @pytest.mark.parametrize(("slot", "name"), COMPONENTS)
@@ -149,10 +149,10 @@ def test_exact_components_keep_the_error_rule(slot: str, name: str, dtype: str) 
         training = registry.facts(slot, name).trains_on != ()
         training &= spec.unsupported("cpu", dtype, True) is None or torch.cuda.is_available()
         device = device_for(spec, training=training, dtype=dtype)
-        found = deviations(slot, spec, device, DTYPES[dtype], backward=training)
-        assert found[0].quantity == "output"
-        assert len(found) >= (4 if training else 1) + training * (2 * (qk_norm != "none") + (gate != "none"))
-        assert all(d.within for d in found), [changes, *(str(d) for d in found if not d.within)]
+        results = deviations(slot, spec, device, DTYPES[dtype], backward=training)
+        assert results[0].quantity == "output"
+        assert len(results) >= (4 if training else 1) + training * (2 * (qk_norm != "none") + (gate != "none"))
+        assert all(d.within for d in results), [changes, *(str(d) for d in results if not d.within)]
 
 
 @pytest.mark.parametrize("name", registry.names("qk_norm"))
@@ -182,9 +182,9 @@ def test_attention_maps_are_those_of_the_reference(name: str, positions: str) ->
     maps = build_model(spec, seed=0).to(device).attention_maps(images.to(device))
     wanted = build_model(spec.reference(), seed=0).attention_maps(images)
     assert [m.shape for m in maps] == [(2, 2, 17, 17)] * 2
-    for mine, theirs in zip(maps, wanted, strict=True):
-        torch.testing.assert_close(mine.cpu().sum(-1), torch.ones(2, 2, 17))
-        torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-3, atol=1e-5)
+    for actual, expected in zip(maps, wanted, strict=True):
+        torch.testing.assert_close(actual.cpu().sum(-1), torch.ones(2, 2, 17))
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("bias", ["none", "relative"])
@@ -251,7 +251,7 @@ def test_positions_matter_or_not(name: str) -> None:
 
 
 def test_conflicts_are_named_before_anything_is_built() -> None:
-    for given, said in (
+    for given, message in (
         (
             {"attention": "mha", "positions": "rope_2d"},
             'positions "rope_2d" needs "rotary", which attention "mha" does',
@@ -259,5 +259,5 @@ def test_conflicts_are_named_before_anything_is_built() -> None:
         ({"attention": "triton", "attention_dropout": 0.1}, 'attention "triton" has no attention_dropout'),
         ({"attention": "triton", "dim": 48, "heads": 4}, "takes a head_width of 16, 32, 64, 80, 96, 128, not 12"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             build_model(ModelSpec.model_validate(given), seed=0)

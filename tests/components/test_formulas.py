@@ -121,14 +121,14 @@ def test_attention_with_normed_queries_and_gated_heads(attention: str, gate: str
 
     heads = []
     for head in range(H):
-        mine = slice(head * K, (head + 1) * K)
-        scores = torch.einsum("bqk,bjk->bqj", normed(q[..., mine], "q"), normed(k[..., mine], "k")) / K**0.5
+        channels = slice(head * K, (head + 1) * K)
+        scores = torch.einsum("bqk,bjk->bqj", normed(q[..., channels], "q"), normed(k[..., channels], "k")) / K**0.5
         weights = torch.exp(scores - scores.amax(-1, keepdim=True))
-        heads.append(torch.einsum("bqj,bjk->bqk", weights / weights.sum(-1, keepdim=True), v[..., mine]))
+        heads.append(torch.einsum("bqj,bjk->bqk", weights / weights.sum(-1, keepdim=True), v[..., channels]))
         if gate == "headwise":
             heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][head])))[..., None]
         if gate == "elementwise":
-            heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][mine].T)))
+            heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][channels].T)))
     wanted = torch.cat(heads, -1) @ p["proj.weight"].T + p["proj.bias"]
     torch.testing.assert_close(module(x), wanted, rtol=1e-9, atol=1e-9)
 
@@ -186,9 +186,9 @@ def test_pooling() -> None:
     k, v = (x @ p["kv.weight"].T + p["kv.bias"]).split(D, dim=-1)
     heads = []
     for head in range(H):
-        mine = slice(head * K, (head + 1) * K)
-        weights = torch.softmax(k[..., mine] @ q[mine] / K**0.5, dim=1)
-        heads.append((weights[..., None] * v[..., mine]).sum(1))
+        channels = slice(head * K, (head + 1) * K)
+        weights = torch.softmax(k[..., channels] @ q[channels] / K**0.5, dim=1)
+        heads.append((weights[..., None] * v[..., channels]).sum(1))
     y = torch.cat(heads, -1) @ p["proj.weight"].T + p["proj.bias"]
     hidden = gelu(layernorm(y, p["norm.weight"], p["norm.bias"]) @ p["up.weight"].T + p["up.bias"])
     torch.testing.assert_close(pooling(x), y + hidden @ p["down.weight"].T + p["down.bias"], rtol=1e-9, atol=1e-9)
@@ -247,7 +247,7 @@ def test_a_stem_of_convolutions(patch: int, halvings: int, name: str) -> None:
 
 
 def test_fixed_positions() -> None:
-    """Of token, row and column as the papers have them: sine of even channels, 10,000^(2i / D); halves by axis."""
+    """Token, row and column as the papers have them: sine of even channels, 10,000^(2i / D); halves by axis."""
     spec = SMALL.model_copy(update={"image_size": (16, 24)})
     zero = torch.zeros(1, spec.tokens, D)
     table = chosen("positions", s := spec.model_copy(update={"positions": "sinusoidal"}))(s)(zero)[0]
@@ -281,8 +281,8 @@ def test_rotary_positions_in_dinov3_s_coordinates_are_timm_s(name: str) -> None:
     spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": f"{name}(base=50, coordinates=unit)"})
     theirs = sincos.RotaryEmbeddingDinoV3(K, temperature=50.0, feat_shape=list(spec.grid)).pos_embed_cached
     sine, cosine = theirs.chunk(2, dim=-1)
-    mine = chosen("positions", spec)(spec).rotation[:, spec.prefix :]
-    torch.testing.assert_close(mine, torch.stack((cosine, sine)), rtol=0, atol=1e-6)
+    rotation = chosen("positions", spec)(spec).rotation[:, spec.prefix :]
+    torch.testing.assert_close(rotation, torch.stack((cosine, sine)), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "base"), [("rope_2d", 100), ("rope_2d(base=10000)", 10_000)])
@@ -291,14 +291,14 @@ def test_rotary_positions(name: str, base: int) -> None:
     spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": name})
     rotation = chosen("positions", spec)(spec).rotation.double()
     x = tokens(0, 1, 1, spec.tokens, K)
-    mine = rotate(x, rotation)[0, 0]
+    turned = rotate(x, rotation)[0, 0]
     for token in (0, 1, 9, 24):
         row, column = divmod(token - 1, 6) if token else (0, 0)
         for i in range(K // 2):
             place, number = (row, i) if i < K // 4 else (column, i - K // 4)
             turn = complex(math.cos(a := place * base ** (-number / (K // 4))), math.sin(a)) if token else 1
             wanted = complex(float(x[0, 0, token, i]), float(x[0, 0, token, i + K // 2])) * turn
-            assert complex(float(mine[token, i]), float(mine[token, i + K // 2])) == pytest.approx(wanted, abs=1e-6)
+            assert complex(float(turned[token, i]), float(turned[token, i + K // 2])) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_coordinates_are_rescaled_in_training_alone() -> None:
@@ -307,14 +307,14 @@ def test_coordinates_are_rescaled_in_training_alone() -> None:
     rope = build_model(spec, seed=0).positions.double()
     assert torch.equal(rope.eval().turning(), rope.rotation)
     torch.manual_seed(0)
-    found = []
+    powers = []
     for _ in range(400):
         cos, sin = rope.train().turning()
         ratios = (torch.atan2(sin, cos) / rope.angles)[1:][rope.angles[1:].abs() < 1.5]
         assert torch.allclose(ratios, ratios[0]), "one factor for all"
-        found.append(math.log2(float(ratios[0])))
-    assert -1 <= min(found) < -0.98 and 0.98 < max(found) <= 1
-    assert abs(sum(each < 0 for each in found) - 200) < 40 and abs(sum(each > 0.5 for each in found) - 100) < 35
+        powers.append(math.log2(float(ratios[0])))
+    assert -1 <= min(powers) < -0.98 and 0.98 < max(powers) <= 1
+    assert abs(sum(each < 0 for each in powers) - 200) < 40 and abs(sum(each > 0.5 for each in powers) - 100) < 35
     assert "positions" in str(unstackable(spec, TrainSpec())) and not unstackable(SMALL, TrainSpec())
 
 

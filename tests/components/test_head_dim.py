@@ -51,9 +51,9 @@ def test_the_formula() -> None:
     q, k, v = (x @ p["qkv.weight"].T + p["qkv.bias"]).split(30, dim=-1)
     heads = []
     for first in (0, 10, 20):
-        mine = slice(first, first + 10)
-        weights = torch.exp(torch.einsum("bik,bjk->bij", q[..., mine], k[..., mine]) / 10**0.5)
-        heads.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), v[..., mine]))
+        channels = slice(first, first + 10)
+        weights = torch.exp(torch.einsum("bik,bjk->bij", q[..., channels], k[..., channels]) / 10**0.5)
+        heads.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), v[..., channels]))
     wanted = torch.cat(heads, dim=-1) @ p["proj.weight"].T + p["proj.bias"]
     torch.testing.assert_close(attention(x), wanted, rtol=1e-12, atol=1e-12)
 

@@ -33,8 +33,8 @@ def softmax(scores: Tensor) -> Tensor:
     return powers / powers.sum(-1, keepdim=True)
 
 
-def close(mine: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(mine, wanted, rtol=1e-9, atol=1e-9)
+def close(actual: Tensor, wanted: Tensor) -> None:
+    torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-9)
 
 
 def pair(token: int, prefix: int) -> tuple[int, int] | None:
@@ -107,7 +107,7 @@ def test_alibi_2d(prefix: int, heads: int, slopes: list[float]) -> None:
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("attention", BIASED)
 def test_a_bias_is_added_to_the_scores(attention: str, bias: str) -> None:
-    """What an attention makes of zero queries is then the softmax of the bias; the exact ones keep the error rule."""
+    """With zero queries an attention mixes by the softmax of the bias; the exact ones keep the error rule."""
     spec = SMALL.model_copy(update={"attention": attention, "bias": bias})
     assert not spec.conflicts()
     if registry.facts("attention", attention).exact and not registry.facts("attention", attention).reference:
@@ -126,8 +126,8 @@ def test_a_bias_is_added_to_the_scores(attention: str, bias: str) -> None:
 
 def test_what_cannot_take_a_bias_is_refused_by_rule() -> None:
     for name in set(registry.names("attention")) - set(BIASED):
-        found = SMALL.model_copy(update={"attention": name, "bias": "relative"}).conflicts()
-        assert f'bias "relative" needs "bias", which attention "{name}" does not offer' in found
+        conflicts = SMALL.model_copy(update={"attention": name, "bias": "relative"}).conflicts()
+        assert f'bias "relative" needs "bias", which attention "{name}" does not offer' in conflicts
 
 
 @pytest.mark.parametrize("changes", [{"bias": "alibi_2d"}, {"attention": "token_mlp"}])
@@ -168,20 +168,20 @@ def _talking(module: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor
 def _differential(
     module: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], _: list[Tensor]
 ) -> list[Tensor]:
-    """Of block 2: λ₀ = 0.8 - 0.6 exp(-0.6)."""
+    """The heads of block 2: λ₀ = 0.8 - 0.6 exp(-0.6)."""
     p, half = dict(module.named_parameters()), K // 2
     start = 0.8 - 0.6 * math.exp(-0.6)
     a, b, c, d = p["lambdas"].tolist()
     weight = math.exp(math.fsum(x * y for x, y in zip(a, b, strict=True)))
     weight += start - math.exp(math.fsum(x * y for x, y in zip(c, d, strict=True)))
-    found = []
+    heads = []
     for q_, k_, v_ in zip(q, k, v, strict=True):
         first, second = (
             softmax(q_[..., part] @ k_[..., part].mT / half**0.5) for part in (slice(half), slice(half, K))
         )
         y = (first - weight * second) @ v_
-        found.append((1 - start) * y / ((y**2).sum(-1, keepdim=True) / K + 1e-5) ** 0.5 * p["norm.weight"])
-    return found
+        heads.append((1 - start) * y / ((y**2).sum(-1, keepdim=True) / K + 1e-5) ** 0.5 * p["norm.weight"])
+    return heads
 
 
 def _linear(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], __: list[Tensor]) -> list[Tensor]:
@@ -195,12 +195,12 @@ def _linear(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], __:
 
 
 def _channels(module: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], _: list[Tensor]) -> list[Tensor]:
-    found = []
+    heads = []
     for head, (q_, k_, v_) in enumerate(zip(q, k, v, strict=True)):
         lengths = (q_**2).sum(1)[..., None] ** 0.5 * (k_**2).sum(1)[:, None] ** 0.5
         weights_ = softmax(torch.einsum("bni,bnj->bij", q_, k_) / lengths * module.temperature[head])
-        found.append(torch.einsum("bij,bnj->bni", weights_, v_))
-    return found
+        heads.append(torch.einsum("bij,bnj->bni", weights_, v_))
+    return heads
 
 
 def _landmarks(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], __: list[Tensor]) -> list[Tensor]:
@@ -211,7 +211,7 @@ def _landmarks(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], 
         ends = [(i * N // count, -(-(i + 1) * N // count)) for i in range(count)]
         return torch.stack([x[:, start:end].mean(1) for start, end in ends], dim=1)
 
-    found = []
+    heads = []
     for q_, k_, v_ in zip(q, k, v, strict=True):
         some_q, some_k = means(q_), means(k_)
         left, values, right = torch.linalg.svd(among := softmax(some_q @ some_k.mT / K**0.5))
@@ -220,8 +220,8 @@ def _landmarks(_: nn.Module, q: list[Tensor], k: list[Tensor], v: list[Tensor], 
             s = values * inverse
             inverse = inverse * (13 - s * (15 - s * (7 - s))) / 4
         z = right.mT @ torch.diag_embed(inverse) @ left.mT
-        found.append(softmax(q_ @ some_k.mT / K**0.5) @ z @ softmax(some_q @ k_.mT / K**0.5) @ v_)
-    return found
+        heads.append(softmax(q_ @ some_k.mT / K**0.5) @ z @ softmax(some_q @ k_.mT / K**0.5) @ v_)
+    return heads
 
 
 FORMULAS: Mapping[str, Heads] = {
@@ -325,9 +325,9 @@ def test_attention_is_timm_s(name: str) -> None:
     """Output and the gradient of every parameter, of the same weights."""
     timm = pytest.importorskip("timm")
     theirs, names = _theirs(timm, name)
-    theirs, mine = filled(theirs), made("attention", name)
-    mine.block = 2
-    ours = dict(mine.named_parameters())
+    theirs, attention = filled(theirs), made("attention", name)
+    attention.block = 2
+    ours = dict(attention.named_parameters())
 
     def of(their_name: str, where: Mapping[str, Tensor]) -> Tensor:
         module, _, number = names[their_name].partition(".")
@@ -336,7 +336,7 @@ def test_attention_is_timm_s(name: str) -> None:
     with torch.no_grad():
         for their_name, parameter in theirs.named_parameters():
             of(their_name, ours).copy_(parameter.squeeze())
-    results = [module(tokens()) for module in (theirs, mine)]
+    results = [module(tokens()) for module in (theirs, attention)]
     for result in results:
         result.square().sum().backward()
     torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)  # timm has λ in float32

@@ -53,15 +53,15 @@ def test_a_package_is_handed_what_it_asks_for(
     for each, module in {"flash_attn": flash_attn, "xformers": xformers}[name]().items():
         monkeypatch.setitem(sys.modules, each, module)
     spec = SMALL.model_copy(update={**changes, "attention": name, "attention_dropout": 0.25})
-    mine = chosen("attention", spec)(spec).double().eval()
+    attention = chosen("attention", spec)(spec).double().eval()
     plain = chosen("attention", reference := spec.model_copy(update={"attention": "batched"}))(reference).double()
-    for module in (mine, plain.eval()):
+    for module in (attention, plain.eval()):
         initialise(module, 0.5, seed=0)
     rotation = chosen("positions", spec)(spec).turning()
     tokens = torch.randn(2, spec.tokens, spec.dim, dtype=torch.float64)
     turned = None if rotation is None else rotation.double()
-    torch.testing.assert_close(mine(tokens, turned), plain(tokens, turned), rtol=1e-10, atol=1e-10)
-    mine.train()(tokens, turned)
+    torch.testing.assert_close(attention(tokens, turned), plain(tokens, turned), rtol=1e-10, atol=1e-10)
+    attention.train()(tokens, turned)
     assert GIVEN[-2:] == [0.0, 0.25]
 
 

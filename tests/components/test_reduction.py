@@ -22,7 +22,7 @@ FIRST = SPEC.prefix
 
 def by_hand(tokens: Tensor, sizes: Tensor, by: int, *, joined: bool) -> dict[int, tuple[Tensor, float]]:
     """One image: number of a token → what stands in its place, and of how many it is made."""
-    found = {n: (tokens[n] * sizes[n], float(sizes[n])) for n in range(len(tokens))}
+    entries = {n: (tokens[n] * sizes[n], float(sizes[n])) for n in range(len(tokens))}
     patches = range(FIRST, len(tokens))
     ones, others = patches[::2], patches[1::2]
 
@@ -31,10 +31,10 @@ def by_hand(tokens: Tensor, sizes: Tensor, by: int, *, joined: bool) -> dict[int
 
     partner = {a: max(others, key=lambda b, a=a: alike(a, b)) for a in ones}
     for a in sorted(ones, key=lambda a: -alike(a, partner[a]))[:by]:
-        sums, size = found.pop(a)
-        into = found[partner[a]]
-        found[partner[a]] = (into[0] + sums, into[1] + size) if joined else into
-    return {n: (sums / size, size) for n, (sums, size) in found.items()}
+        sums, size = entries.pop(a)
+        into = entries[partner[a]]
+        entries[partner[a]] = (into[0] + sums, into[1] + size) if joined else into
+    return {n: (sums / size, size) for n, (sums, size) in entries.items()}
 
 
 @pytest.mark.parametrize("name", ["merge", "prune"])
@@ -85,8 +85,8 @@ def test_fewer_tokens_are_fewer_operations_and_half_of_them_are_the_least() -> N
 
 def test_what_takes_all_tokens_goes_with_none_of_it() -> None:
     for slot, name in (("attention", "token_mlp"), ("bias", "relative")):
-        found = SPEC.model_copy(update={slot: name}).conflicts()
-        assert f'{slot} "{name}" needs every patch, and reduction "merge(by=3)" makes them fewer' in found
+        conflicts = SPEC.model_copy(update={slot: name}).conflicts()
+        assert f'{slot} "{name}" needs every patch, and reduction "merge(by=3)" makes them fewer' in conflicts
     assert mismatches(SPEC, TrainSpec(pretrain_epochs=1))[0][0] == "pretrain_epochs"
     with pytest.raises(ValueError, match="leaves no map of all tokens"):
         build_model(SPEC, seed=0).attention_maps(torch.randn(1, 3, 16, 16))

@@ -36,9 +36,9 @@ def test_each_pair_is_turned_by_row_and_column_at_its_head_s_frequencies() -> No
         falling = 7 ** (-(i % (K // 4)) / (K // 4))
         by_row, by_column = (float(offsets[axis, block, head, i]) for axis in (0, 1))
         angle = row * (falling * math.sin(way) + by_row) + column * (falling * math.cos(way) + by_column)
-        mine = rotate(x, rotations[block])[0, head, token]
+        turned = rotate(x, rotations[block])[0, head, token]
         wanted = complex(float(x[0, head, token, i]), float(x[0, head, token, i + K // 2])) * cmath.exp(1j * angle)
-        assert complex(float(mine[i]), float(mine[i + K // 2])) == pytest.approx(wanted, abs=1e-5)
+        assert complex(float(turned[i]), float(turned[i + K // 2])) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_they_start_as_the_authors_but_for_the_directions() -> None:

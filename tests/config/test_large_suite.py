@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.bad_input import suite_file
 from tests.conftest import REPOSITORY
 from tests.small import SUITE
 from vitbench.analysis.outlook import outlook
@@ -46,9 +47,7 @@ FREE = SUITE.replace("epochs = 1\n", "")
 
 
 def read(folder: Path, text: str) -> ExpandedSuite:
-    path = folder / "suite.toml"
-    path.write_text(text)
-    return read_suite(path, max_trials=10**6)
+    return read_suite(folder / suite_file(folder, base=text), max_trials=10**6)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
@@ -58,9 +57,7 @@ def test_ids_are_those_of_the_trials_themselves(path: Path) -> None:
 
 
 def test_ids_are_those_of_the_trials_themselves_whatever_the_axes(tmp_path: Path) -> None:
-    info = plan(
-        read(tmp_path, SUITE.replace("epochs = 1\n", "").replace("[train]", "[train]\nseeds = 3") + MIXED), "cpu"
-    )
+    info = plan(read(tmp_path, FREE.replace("[train]", "[train]\nseeds = 3") + MIXED), "cpu")
     assert {p.trial.kind for p in info.trials} == {"tune", "time"}
     assert all(p.id == p.trial.id for p in info.trials) and len({p.id for p in info.trials}) == len(info.trials)
 

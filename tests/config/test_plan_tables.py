@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vitbench.config import ExpandedSuite, SpecError, read_suite
-from vitbench.config.recipe import Device
+from tests.config.test_suite import messages, read
+from vitbench.config import SpecError
 from vitbench.config.suite import RESERVED
 from vitbench.runner.plan import plan
 
@@ -46,20 +46,6 @@ expected = "lower"
 size = -6.9
 source = "someone"
 """
-
-
-def read(
-    folder: Path, text: str, *overrides: str, small: bool = False, device: Device | None = None
-) -> ExpandedSuite:  # fmt: skip
-    path = folder / "suite.toml"
-    path.write_text(text, encoding="utf-8")
-    return read_suite(path, overrides, small=small, device=device)
-
-
-def messages(folder: Path, text: str, *overrides: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        read(folder, text, *overrides)
-    return caught.value.messages
 
 
 def test_a_number_of_seeds_is_drawn_from_the_master_seed(tmp_path: Path) -> None:
@@ -213,11 +199,11 @@ def test_the_small_form_replaces_what_it_names_and_has_a_name_of_its_own(tmp_pat
 
 def test_a_type_of_device_has_its_own_values_and_the_small_form_goes_before_them(tmp_path: Path) -> None:
     text = BASE + "[device.cuda.train]\nimages = 700\nbatch_size = 32\n[small.train]\nepochs = 3\n"
-    found = {
+    recipes = {
         (device, small): read(tmp_path, text, small=small, device=device).cells[0].train
         for device in ("cpu", "cuda") for small in (False, True)
     }  # fmt: skip
-    budgets = {key: (r.epochs, r.images, r.batch_size) for key, r in found.items() if r}
+    budgets = {key: (r.epochs, r.images, r.batch_size) for key, r in recipes.items() if r}
     assert budgets["cpu", False][1:] == (None, 128) and budgets["cuda", False][1:] == (700, 32)
     assert budgets["cpu", True] == (3, None, 128) and budgets["cuda", True] == (3, None, 32)
     assert read(tmp_path, text, "train.batch_size=16", device="cuda").cells[0].train.batch_size == 16  # type: ignore[union-attr]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.config.test_trial import trial
 from tests.conftest import REPOSITORY
 from vitbench.config import DataSpec, ModelSpec, SpecError, TimeSpec, TimeTrial, TrainSpec, TrainTrial, read_suite
 from vitbench.config.suite_errors import SHOWN
@@ -131,7 +132,7 @@ def test_the_writer_of_these_tests_writes_what_it_was_given() -> None:
 
 
 def ids(text: str) -> set[str]:
-    """Of all implementations: which of them stands for the others is the first in the order."""
+    """Ids of a suite's trials, all implementations planned: else the first in the order stands for the others."""
     each = ["train.implementations=all"] if "train" in tomllib.loads(text) else []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "any.toml"
@@ -144,7 +145,7 @@ PLANNED = ("components", "components-full", "planted", "model-timing", "attentio
 
 
 def shuffled(tree: Any, order: random.Random) -> Any:
-    """The same tables with their keys in another order. Arrays keep theirs: it may mean something."""
+    """Tables with their keys in another order. Arrays keep theirs: it may mean something."""
     if isinstance(tree, list):
         return [shuffled(item, order) for item in tree]
     if not isinstance(tree, dict):
@@ -164,27 +165,22 @@ def test_ids_do_not_depend_on_the_order_of_keys_tables_and_axes(name: str, order
     assert ids(document(mixed)) == ids(SHIPPED[name])
 
 
-def trial(model: ModelSpec) -> TrainTrial:
-    return TrainTrial(kind="train", model=model, data=DataSpec(), train=TrainSpec(), seed=0, device="cpu",
-                      data_identity="cifar10:c58f30108f718f92")  # fmt: skip
-
-
 class LaterModel(ModelSpec):
-    """As a later version would have it: one more field, and its default changes nothing."""
+    """A model of a later version: one more field, and its default changes nothing."""
 
     experts: int = 1
 
 
 class LaterRecipe(TrainSpec):
-    """The same of a recipe."""
+    """A recipe of a later version."""
 
     mixup: float = 0.0
 
 
 def test_ids_do_not_depend_on_a_new_field_with_a_neutral_default() -> None:
-    before, later = trial(ModelSpec(depth=3)), trial(LaterModel(depth=3))
+    before, later = trial(model=ModelSpec(depth=3)), trial(model=LaterModel(depth=3))
     assert isinstance(later.model, LaterModel) and later.id == before.id
-    assert trial(LaterModel(depth=3, experts=2)).id != before.id, "another value is another trial"
+    assert trial(model=LaterModel(depth=3, experts=2)).id != before.id, "another value is another trial"
     recipe = before.model_copy(update={"train": LaterRecipe()})
     assert recipe.id == before.id != before.model_copy(update={"train": LaterRecipe(mixup=0.1)}).id
 
@@ -205,7 +201,7 @@ def golden(name: str) -> TrainTrial | TimeTrial:
         )  # fmt: skip
 
     return {
-        "train, all at its default": lambda: trial(ModelSpec()),
+        "train, all at its default": trial,
         "train, all else": lambda: TrainTrial(
             kind="train",
             model=ModelSpec(

@@ -177,9 +177,9 @@ def test_cutmix_is_torchvisions(pixels: Tensor) -> None:
 
 
 def test_boxes_of_cutmix_are_torchvisions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same centre and the same share give the same box."""
+    """One centre and one share give one box."""
     share = np.random.default_rng(0).random(50)
-    found = boxes.cutmix(share, SIZE, np.random.default_rng(1))
+    rectangles = boxes.cutmix(share, SIZE, np.random.default_rng(1))
     chance = np.random.default_rng(1)
     columns, rows = chance.integers(SIZE[1], size=50), chance.integers(SIZE[0], size=50)
     mix = v2.CutMix(num_classes=10)
@@ -190,8 +190,8 @@ def test_boxes_of_cutmix_are_torchvisions(monkeypatch: pytest.MonkeyPatch) -> No
             patch.setattr(mix, "_dist", type("One", (), {"sample": lambda _, __, s=share[i]: torch.tensor(s)})())
             params = mix.make_params([torch.zeros(4, 3, *SIZE)])
         x1, y1, x2, y2 = params["box"]
-        assert [int(v) for v in (y1, x1, y2, x2)] == found[i].tolist()
-        assert params["lam_adjusted"] == pytest.approx(float(boxes.outside(found[i : i + 1], SIZE)[0]))
+        assert [int(v) for v in (y1, x1, y2, x2)] == rectangles[i].tolist()
+        assert params["lam_adjusted"] == pytest.approx(float(boxes.outside(rectangles[i : i + 1], SIZE)[0]))
 
 
 def test_both_mixes_share_the_images_evenly() -> None:
@@ -203,9 +203,9 @@ def test_both_mixes_share_the_images_evenly() -> None:
 def test_erasing_draws_as_torchvision_does() -> None:
     """In the distribution: the shares of area, and how often an image is wiped at all."""
     n = 4000
-    found = boxes.erasing(n, SIZE, 0.25, np.random.default_rng(0))
-    wiped = 1 - boxes.outside(found, SIZE)
-    assert (found[:, 2] <= SIZE[0]).all() and (found[:, 3] <= SIZE[1]).all() and (found >= 0).all()
+    rectangles = boxes.erasing(n, SIZE, 0.25, np.random.default_rng(0))
+    wiped = 1 - boxes.outside(rectangles, SIZE)
+    assert (rectangles[:, 2] <= SIZE[0]).all() and (rectangles[:, 3] <= SIZE[1]).all() and (rectangles >= 0).all()
     assert abs((wiped > 0).mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / n)
     torch.manual_seed(0)
     image = torch.zeros(3, *SIZE)
@@ -216,10 +216,10 @@ def test_erasing_draws_as_torchvision_does() -> None:
 
 
 def test_cutout_wipes_squares_that_the_edge_cuts() -> None:
-    found = boxes.cutout(5000, SIZE, 8, np.random.default_rng(0))
-    tall, wide = found[:, 2] - found[:, 0], found[:, 3] - found[:, 1]
+    rectangles = boxes.cutout(5000, SIZE, 8, np.random.default_rng(0))
+    tall, wide = rectangles[:, 2] - rectangles[:, 0], rectangles[:, 3] - rectangles[:, 1]
     assert tall.max() == wide.max() == 8 and tall.min() == wide.min() == 4
-    mask = boxes.inside(torch.from_numpy(found), SIZE)
+    mask = boxes.inside(torch.from_numpy(rectangles), SIZE)
     assert torch.equal(mask.sum(dim=(1, 2, 3)), torch.from_numpy(tall * wide))
     assert mask.float().mean(dim=0).min() > 0.01, "the corners too"
 
@@ -250,8 +250,8 @@ def test_batches_that_are_made_together_are_those_made_one_by_one(
         together = Batches(data, recipe, 0, patches=16)
         assert together.chunk == chunk and together.digest() == alone.digest()
         for first in (0, 4, 10):
-            found = list(together.epoch(1, first))
-            assert len(found) == 11 - first
-            for one, other in zip(found, expected[first:], strict=True):
+            actual = list(together.epoch(1, first))
+            assert len(actual) == 11 - first
+            for one, other in zip(actual, expected[first:], strict=True):
                 assert all(map(torch.equal, one.tensors(), other.tensors()))
                 assert len(one.tensors()) == len(other.tensors()) == 2 + 2 + 3 + 1

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torchvision import datasets
 
+from tests.bad_input import Evil
 from vitbench.config import DataSpec
 from vitbench.data.catalog import PUBLISHED, DataError, MissingData
 from vitbench.data.images import DataSet
@@ -63,12 +64,7 @@ def test_cifar10_is_read_in_its_own_form(cifar10: Path, images: DataSet) -> None
 def test_f22_i19_a_damaged_file_is_refused_before_it_is_unpickled(cifar10: Path) -> None:
     """The file holds a pickle that would write another file: reading it at all would show."""
     trace = cifar10 / "was-executed"
-
-    class Evil:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return (open, (str(trace), "w"))
-
-    (cifar10 / "data_batch_3").write_bytes(pickle.dumps(Evil()))
+    (cifar10 / "data_batch_3").write_bytes(pickle.dumps(Evil(trace)))
     with pytest.raises(DataError, match=r"data_batch_3: MD5 [0-9a-f]{32}, and the publisher's is [0-9a-f]{32}"):
         read(DataSpec(name="cifar10"))
     assert not trace.exists()

@@ -71,8 +71,8 @@ def test_crop_and_flip_are_torchvisions_image_by_image(lossless: Path) -> None:
     pixels = read(folder(lossless)).test.pixels[:64]
     stream = torch.Generator().manual_seed(0)
     shift, mirror = torch.randint(0, 9, (64, 2), generator=stream), torch.rand(64, generator=stream) < 0.5
-    mine = crop_and_flip(pixels, shift, mirror, padding=4)
-    for image, (top, left), flipped, result in zip(pixels, shift.tolist(), mirror, mine, strict=True):
+    results = crop_and_flip(pixels, shift, mirror, padding=4)
+    for image, (top, left), flipped, result in zip(pixels, shift.tolist(), mirror, results, strict=True):
         wanted = TF.crop(TF.pad(image, [4, 4, 4, 4]), top, left, 32, 32)
         assert torch.equal(result, TF.hflip(wanted) if flipped else wanted)
     assert mirror.any() and not mirror.all() and len(torch.unique(shift, dim=0)) > 30

@@ -37,12 +37,12 @@ def test_rollout_sums_over_all_paths() -> None:
     """Each entry is a sum over paths through the layers, of the product of what each step passes on."""
     maps = [softmaxed(1, 3, 4, 4), softmaxed(1, 3, 4, 4).flip(-1), softmaxed(1, 3, 4, 4).flip(-2)]
     steps = [(m.mean(dim=1)[0] + torch.eye(4)) / 2 for m in maps]
-    found = rollout(maps)[0]
+    entries = rollout(maps)[0]
     for end, start in itertools.product(range(4), repeat=2):
         paths = itertools.product(range(4), repeat=2)
         by_hand = sum(float(steps[2][end, b] * steps[1][b, a] * steps[0][a, start]) for a, b in paths)
-        assert float(found[end, start]) == pytest.approx(by_hand, abs=1e-6)
-    torch.testing.assert_close(found.sum(dim=-1), torch.ones(4))
+        assert float(entries[end, start]) == pytest.approx(by_hand, abs=1e-6)
+    torch.testing.assert_close(entries.sum(dim=-1), torch.ones(4))
 
 
 @pytest.mark.parametrize("spec", [SMALL, OBLONG, SMALL.model_copy(update={"pooling": "mean"})])
@@ -51,9 +51,9 @@ def test_uniform_attention_reaches_as_far_as_patches_lie_apart(spec: ModelSpec) 
     height, width = (spec.patch_size, spec.patch_size) if isinstance(spec.patch_size, int) else spec.patch_size
     centres = [((r + 0.5) * height, (c + 0.5) * width) for r in range(rows) for c in range(columns)]
     apart = [math.dist(a, b) for a in centres for b in centres]
-    found = distances(torch.full((2, 3, n, n), 1.0 / n), spec)
-    assert found.shape == (2, 3)
-    torch.testing.assert_close(found, torch.full((2, 3), sum(apart) / len(apart)))
+    reach = distances(torch.full((2, 3, n, n), 1.0 / n), spec)
+    assert reach.shape == (2, 3)
+    torch.testing.assert_close(reach, torch.full((2, 3), sum(apart) / len(apart)))
 
 
 def test_a_head_that_attends_to_itself_reaches_nowhere_and_to_its_neighbour_one_patch() -> None:

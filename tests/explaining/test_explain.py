@@ -194,28 +194,28 @@ def test_tokens_are_those_of_the_model(pooling: str, tmp_path: Path) -> None:
     """The patch embedding's channels in the grid, scores of one head, their softmax, and norms after each block."""
     spec = SMALL.model_copy(update={"pooling": pooling, "registers": 2, "positions": "rope_2d"})
     images = given([0, 1, 2])
-    found = explanation_of(spec, tmp_path, images)
+    explanation = explanation_of(spec, tmp_path, images)
     model = build_model(spec, seed=0).eval()
-    shown = [images.names.index(each.name) for each in found.about.shown]
-    x = (images.pixels[shown].float() / 255 - 0.5) / 0.25
+    indices = [images.names.index(each.name) for each in explanation.about.shown]
+    x = (images.pixels[indices].float() / 255 - 0.5) / 0.25
     with torch.no_grad():
         patches, tokens = model.patching(x), model.tokens(x)
-        assert found.embedded is not None and found.embedded.shape == (16, *spec.grid)
-        close(found.embedded[5, 1, 3], patches[0, spec.grid[1] + 3, 5])
+        assert explanation.embedded is not None and explanation.embedded.shape == (16, *spec.grid)
+        close(explanation.embedded[5, 1, 3], patches[0, spec.grid[1] + 3, 5])
         block, rotation = model.encoder.blocks[0], model.positions.rotation
         q, k, _ = block.attention.split(block.attention.qkv(block.attention_norm(tokens)), rotation)
         scores = q[0, 0] @ k[0, 0].T / spec.head_width**0.5
-        close(found.scores, scores)
-        close(found.weights, scores.exp() / scores.exp().sum(1, keepdim=True))
+        close(explanation.scores, scores)
+        close(explanation.weights, scores.exp() / scores.exp().sum(1, keepdim=True))
         for layer, each in enumerate(model.encoder.blocks):
             tokens = each(tokens, rotation)
-            assert found.norms is not None
-            close(found.norms[:, layer], tokens.square().sum(-1).sqrt())
-    assert found.norms is not None and found.norms.shape == (3, spec.depth, spec.tokens)
+            assert explanation.norms is not None
+            close(explanation.norms[:, layer], tokens.square().sum(-1).sqrt())
+    assert explanation.norms is not None and explanation.norms.shape == (3, spec.depth, spec.tokens)
 
 
-def close(mine: object, wanted: torch.Tensor) -> None:
-    torch.testing.assert_close(torch.as_tensor(mine), wanted, rtol=1e-4, atol=1e-5)
+def close(actual: object, wanted: torch.Tensor) -> None:
+    torch.testing.assert_close(torch.as_tensor(actual), wanted, rtol=1e-4, atol=1e-5)
 
 
 OF_SHOWN = {*TOKENS, *ATTENTION, "confusion"}
@@ -248,7 +248,7 @@ def test_weights_that_give_no_finite_numbers_are_told_in_sentences(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"classes": CLASSES[:3]}, "3 names, and its model has 5"),
         ({"classes": 5}, "no list of names"),
@@ -257,9 +257,9 @@ def test_weights_that_give_no_finite_numbers_are_told_in_sentences(
         ({"mean": [0.5] * 2}, "how the images of its model are normalised"),
     ],
 )
-def test_damaged_names_and_statistics_are_named(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_damaged_names_and_statistics_are_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     file = save_weights(build_model(SMALL, seed=0), tmp_path / "model.safetensors", {**STATISTICS, **change})
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         explain_model(file, given([0]), CPU)
     with pytest.raises(DataError, match="how the images of its model are normalised"):
         statistics({"mean": [0.5, float("nan"), 0.5], "std": [0.25] * 3}, file)
@@ -270,8 +270,8 @@ def test_folders_are_read_as_training_reads_them(tmp_path: Path) -> None:
     for place in places:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (16, 16), "red").save(tmp_path / place)
-    found = of_folder(tmp_path, SMALL, tuple(CLASSES))
-    assert dict(zip(found.names, found.labels, strict=True)) == places
+    images = of_folder(tmp_path, SMALL, tuple(CLASSES))
+    assert dict(zip(images.names, images.labels, strict=True)) == places
 
 
 PLUGIN = '''

@@ -55,15 +55,15 @@ def cases(dtype: torch.dtype) -> dict[str, Case]:
     a few rare errors in one image the largest says little.
     """
     one = functools.partial(Case, dtype=dtype, images=1)
-    found = {f"{tokens} tokens": one(tokens) for tokens in LENGTHS[:-3]}
-    found |= {f"{tokens} tokens": one(tokens, width=16, heads=1) for tokens in LENGTHS[-3:]}
+    by_name = {f"{tokens} tokens": one(tokens) for tokens in LENGTHS[:-3]}
+    by_name |= {f"{tokens} tokens": one(tokens, width=16, heads=1) for tokens in LENGTHS[-3:]}
     for tokens in (1, 17, 65, 197, 257):
-        found[f"{tokens} tokens, whole"] = replace(found[f"{tokens} tokens"], kernel="whole")
-        found[f"{tokens} tokens, streamed"] = replace(found[f"{tokens} tokens"], kernel="streamed")
-    found |= {f"width {width}": one(17, width=width) for width in WIDTHS}
-    found |= {f"width {width}, whole": one(65, width=width, kernel="whole") for width in WIDTHS}
-    found |= {f"{tokens} tokens, split": one(tokens, kernel="split") for tokens in (17, 33, 65, 257)}
-    found |= {f"width {width}, split": one(65, width=width, kernel="split") for width in WIDTHS}
+        by_name[f"{tokens} tokens, whole"] = replace(by_name[f"{tokens} tokens"], kernel="whole")
+        by_name[f"{tokens} tokens, streamed"] = replace(by_name[f"{tokens} tokens"], kernel="streamed")
+    by_name |= {f"width {width}": one(17, width=width) for width in WIDTHS}
+    by_name |= {f"width {width}, whole": one(65, width=width, kernel="whole") for width in WIDTHS}
+    by_name |= {f"{tokens} tokens, split": one(tokens, kernel="split") for tokens in (17, 33, 65, 257)}
+    by_name |= {f"width {width}, split": one(65, width=width, kernel="split") for width in WIDTHS}
     special = {
         "large scores": Case(65, dtype, magnitude=30.0),
         "large negative scores": Case(65, dtype, magnitude=30.0, opposed=True),
@@ -75,12 +75,12 @@ def cases(dtype: torch.dtype) -> dict[str, Case]:
         "transposed gradient": Case(49, dtype, grad="transposed"),
         "expanded gradient": Case(49, dtype, grad="expanded"),
     }
-    found |= special | {f"{name}, whole": replace(case, kernel="whole") for name, case in special.items()}
-    found |= {f"{name}, split": replace(case, tokens=65, kernel="split") for name, case in special.items()}
+    by_name |= special | {f"{name}, whole": replace(case, kernel="whole") for name, case in special.items()}
+    by_name |= {f"{name}, split": replace(case, tokens=65, kernel="split") for name, case in special.items()}
     for heads in (1, 3):
-        found[f"{heads} heads, several at once"] = Case(65, dtype, heads=heads, kernel="several")
-        found[f"{heads} heads, several at once, split"] = Case(65, dtype, heads=heads, kernel="several split")
-    return {f"{str(dtype).removeprefix('torch.')}, {name}": case for name, case in found.items()}
+        by_name[f"{heads} heads, several at once"] = Case(65, dtype, heads=heads, kernel="several")
+        by_name[f"{heads} heads, several at once, split"] = Case(65, dtype, heads=heads, kernel="several split")
+    return {f"{str(dtype).removeprefix('torch.')}, {name}": case for name, case in by_name.items()}
 
 
 # Each kernel, layout and magnitude in float16, too; the interpreter cannot multiply bfloat16.

@@ -1,4 +1,4 @@
-"""What else is asked of fused attention, beside its numbers: checks that raise, each given the device's name."""
+"""Checks of fused attention beside those of its numbers: each raises, and is given the device's name."""
 
 from __future__ import annotations
 

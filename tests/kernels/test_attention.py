@@ -50,12 +50,12 @@ def ask(wanted: str) -> dict[str, Any]:
         )
         for part in range(PARTS)
     ]
-    found: dict[str, Any] = {}
+    lines: dict[str, Any] = {}
     for process in running:
         out, err = process.communicate()
         assert process.returncode == 0, err
-        found |= {line["name"]: line for line in map(json.loads, out.splitlines())}
-    return found
+        lines |= {line["name"]: line for line in map(json.loads, out.splitlines())}
+    return lines
 
 
 def assert_within_the_rule(measured: dict[str, dict[str, float]]) -> None:
@@ -73,15 +73,15 @@ def assert_within_the_rule(measured: dict[str, dict[str, float]]) -> None:
     ],
 )
 def test_output_and_gradients(name: str, interpreted: Callable[[str], dict[str, Any]]) -> None:
-    found = interpreted(INTERPRETED_CASES[name].set)[name]
-    assert found["failure"] is None, found["failure"]
-    assert_within_the_rule(found["result"])
+    answer = interpreted(INTERPRETED_CASES[name].set)[name]
+    assert answer["failure"] is None, answer["failure"]
+    assert_within_the_rule(answer["result"])
 
 
 @pytest.mark.parametrize("name", INTERPRETED_CHECKS)
 def test_that_it(name: str, interpreted: Callable[[str], dict[str, Any]]) -> None:
-    found = interpreted("float32, short")[name]
-    assert found["failure"] is None, found["failure"]
+    answer = interpreted("float32, short")[name]
+    assert answer["failure"] is None, answer["failure"]
 
 
 @pytest.mark.gpu
@@ -116,8 +116,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refuses_what_no_kernel_takes(what: str) -> None:
-    call, said = REFUSED[what]
-    with pytest.raises(ValueError, match=said):
+    call, message = REFUSED[what]
+    with pytest.raises(ValueError, match=message):
         call()
 
 

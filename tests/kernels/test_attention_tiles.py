@@ -187,13 +187,13 @@ def test_others_compile(tokens: int, width: int, dtype: torch.dtype, capability:
 def test_the_class_token_is_cheap_at_65_tokens(
     width: int, backward: bool, most_instructions: int, most_barriers: int, least_programs: int
 ) -> None:
-    """Of a warp for a head, nothing being a loop: with the extra token in padded tiles, 1,085 and 31 forward."""
+    """Instructions of a warp for a head, without a loop: with the extra token in padded tiles, 1,085 and 31 forward."""
     plan = Split(rows=64, pairs=1, warps=4, stages=1)
     (built,) = build(65, width, torch.bfloat16, backward, plan=plan)
     assert spilled_bytes(built) == 0
-    found = instructions(built)
-    assert len(found) <= most_instructions
-    assert sum(name.startswith("BAR") for name in found) <= most_barriers
+    names = instructions(built)
+    assert len(names) <= most_instructions
+    assert sum(name.startswith("BAR") for name in names) <= most_barriers
     assert programs(built, plan.warps) >= least_programs
 
 
@@ -252,11 +252,11 @@ def examined(built: Any, option: str) -> str:
 
 
 def used(built: Any, resource: str) -> int:
-    """Of REG or STACK, by a thread."""
+    """How much of REG or STACK a thread takes."""
     usage = examined(built, "-res-usage")
-    found = re.search(rf"{resource}:(\d+)", usage)
-    assert found, usage
-    return int(found[1])
+    number = re.search(rf"{resource}:(\d+)", usage)
+    assert number, usage
+    return int(number[1])
 
 
 def spilled_bytes(built: Any) -> int:
@@ -266,9 +266,9 @@ def spilled_bytes(built: Any) -> int:
 
 def instructions(built: Any) -> list[str]:
     """Names of the machine's instructions, in order, predicates and padding left out."""
-    found = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", examined(built, "-sass"), re.M)
-    assert found
-    return [name for name in found if name != "NOP"]
+    names = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", examined(built, "-sass"), re.M)
+    assert names
+    return [name for name in names if name != "NOP"]
 
 
 def programs(built: Any, warps: int) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.small import DATA, SUITE, TRAIN, time_trial, train_trial
+from tests.bad_input import suite_file
+from tests.small import DATA, SUITE, recipe_with, time_trial, train_trial
 from tests.training.stages import CPU, silent
-from vitbench.config import ModelSpec, TrainSpec, architectures, model
+from vitbench.config import ModelSpec, architectures, model
 from vitbench.config.architectures import ARCHITECTURES
 from vitbench.config.presets import PRESETS
 from vitbench.config.reading import read_suite
@@ -36,14 +36,11 @@ def small(name: str) -> ModelSpec:
     return ModelSpec.model_validate({"architecture": name, "image_size": 16})
 
 
-def recipe(**changes: Any) -> TrainSpec:
-    return TrainSpec.model_validate({**TRAIN.model_dump(), **changes})
-
-
-def suite(folder: Path, text: str) -> Path:
-    file = folder / "suite.toml"
-    file.write_text(text)
-    return file
+def suite(folder: Path, model: str, *more: str) -> Path:
+    """The small suite with another table of the model, and lines added."""
+    head, _, rest = SUITE.partition("[model]")
+    base = f"{head}[model]\n{model}\n[data]{rest.partition('[data]')[2]}"
+    return folder / suite_file(folder, *more, base=base)
 
 
 def test_resnet18_has_the_published_size() -> None:
@@ -65,7 +62,7 @@ def test_operations_by_closed_form(name: str, size: int) -> None:
     "name", [pytest.param(n, marks=[pytest.mark.slow] if "resnet" in n else []) for n in BASELINES]
 )
 def test_it_learns(name: str) -> None:
-    trial = train_trial(model=small(name), train=recipe(epochs=4))
+    trial = train_trial(model=small(name), train=recipe_with(epochs=4))
     values = train(trial, CPU, silent)
     assert values.epochs[-1].train_loss < 0.8 * values.epochs[0].train_loss
     assert values.parameters == parameters_of(trial.model)
@@ -73,13 +70,13 @@ def test_it_learns(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cnn", "resnet18"])
 def test_an_average_of_weights_has_the_statistics_of_its_batch_norms(name: str) -> None:
-    fitted = fit([train_trial(model=small(name), train=recipe(ema=0.5))], CPU, silent)
+    fitted = fit([train_trial(model=small(name), train=recipe_with(ema=0.5))], CPU, silent)
     assert fitted.stepper.average is not None
     theirs = dict(fitted.stepper.average.module.named_buffers())
     fresh = dict(build_model(small(name), seed=0).named_buffers())
     assert fresh
-    for buffer, mine in fitted.stepper.module.named_buffers():
-        assert torch.equal(mine, theirs[buffer]) and not torch.equal(mine, fresh[buffer]), buffer
+    for buffer, value in fitted.stepper.module.named_buffers():
+        assert torch.equal(value, theirs[buffer]) and not torch.equal(value, fresh[buffer]), buffer
 
 
 @pytest.mark.parametrize(("name", "mode"), [("cnn", "inference"), ("cnn", "train"), ("resnet18", "train")])
@@ -121,19 +118,19 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> 
     )
     assert approximate_flops(theirs) == approximate_flops(ours)
     spec = ModelSpec(architecture="timm:convnext_atto", image_size=32)
-    trial = train_trial(model=spec, data=DATA.model_copy(update={"resize": 32}), train=recipe(epochs=1))
+    trial = train_trial(model=spec, data=DATA.model_copy(update={"resize": 32}), train=recipe_with(epochs=1))
     assert train(trial, CPU, silent).parameters == parameters_of(spec)
     assert alone(time_trial(spec), CPU).sizes.parameters == parameters_of(spec)
-    head, _, rest = SUITE.partition("[model]")
-    text = f'{head}[model]\narchitecture = "timm:convnext_atto"\nimage_size = 16\n[data]{rest.partition("[data]")[2]}'
-    assert plan(read_suite(suite(tmp_path, text.replace("= 16", "= 32"))), "cpu").trials
-    info = plan(read_suite(suite(tmp_path, text)), "cpu")
+    path = suite(tmp_path, 'architecture = "timm:convnext_atto"\nimage_size = 16')
+    info = plan(read_suite(path), "cpu")
+    path.write_text(path.read_text().replace("= 16", "= 32"))
+    assert plan(read_suite(path), "cpu").trials
     with pytest.raises(UserError, match='architecture "timm:convnext_atto" does not run on images of 16x16'):
         approximate_flops(info.trials[0].trial.model)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("resnet19", 'string "resnet19" is no architecture; did you mean "resnet18"?'),
         ("timm:hf_hub:x/y", 'string "timm:hf_hub:x/y" is no architecture'),
@@ -141,12 +138,11 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> 
         ("timm:convnext_tny", 'architecture: timm has no model "convnext_tny"; did you mean "convnext_tiny"?'),
     ],
 )
-def test_names_of_architectures_that_are_none(name: str, said: str, tmp_path: Path) -> None:
+def test_names_of_architectures_that_are_none(name: str, message: str, tmp_path: Path) -> None:
     if "convnext" in name:
         pytest.importorskip("timm")
-    text = f'{SUITE.partition("[model]")[0]}[model]\narchitecture = "{name}"\n[data]{SUITE.partition("[data]")[2]}'
-    with pytest.raises(SpecError, match=re.escape(said)):
-        read_suite(suite(tmp_path, text))
+    with pytest.raises(SpecError, match=re.escape(message)):
+        read_suite(suite(tmp_path, f'architecture = "{name}"'))
 
 
 def test_without_timm_its_models_are_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,17 +157,17 @@ def test_without_timm_its_models_are_unsupported(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> None:
-    text = SUITE.replace("[model]", '[model]\narchitecture = "resnet18"')
+    base = SUITE.replace("[model]", '[model]\narchitecture = "resnet18"')
     with pytest.raises(SpecError) as error:
-        read_suite(suite(tmp_path, text))
-    said = str(error.value)
+        read_suite(tmp_path / suite_file(tmp_path, base=base))
+    message = str(error.value)
     for field in ("dim", "depth", "heads"):
-        assert f'{field}: architecture "resnet18" has no such thing: leave it out' in said
-    assert "image_size" not in said
+        assert f'{field}: architecture "resnet18" has no such thing: leave it out' in message
+    assert "image_size" not in message
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ("pretrain_epochs = 2", 'train.pretrain_epochs: architecture "cnn" has no patches that could be hidden'),
         (
@@ -181,26 +177,23 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
         ('distillation = "hard"', 'train.distillation: architecture "cnn" is a teacher, and no pupil'),
     ],
 )
-def test_recipes_that_a_baseline_cannot_follow(settings: str, said: str, tmp_path: Path) -> None:
-    head, _, rest = SUITE.partition("[model]")
-    text = f'{head}[model]\narchitecture = "cnn"\nimage_size = 16\n[data]{rest.partition("[data]")[2]}{settings}\n'
-    with pytest.raises(SpecError, match=said):
-        read_suite(suite(tmp_path, text))
+def test_recipes_that_a_baseline_cannot_follow(settings: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_suite(suite(tmp_path, 'architecture = "cnn"\nimage_size = 16', settings))
 
 
 def test_an_axis_of_networks_and_levels(tmp_path: Path) -> None:
-    head, _, rest = SUITE.partition("[model]")
-    text = f"""{head}[model]\nimage_size = 16\n[data]{rest.partition("[data]")[2]}
+    axis = """
 [time]
 levels = ["model", "block", "mlp"]
 [[axes.network]]
 name = "ViT"
-set = {{ patch_size = 4, dim = 32, depth = 1, heads = 2 }}
+set = { patch_size = 4, dim = 32, depth = 1, heads = 2 }
 [[axes.network]]
 name = "CNN"
-set = {{ architecture = "cnn" }}
+set = { architecture = "cnn" }
 """
-    trials = plan(read_suite(suite(tmp_path, text)), "cpu").trials
+    trials = plan(read_suite(suite(tmp_path, "image_size = 16", axis)), "cpu").trials
     levels = {(p.cell, p.trial.level) for p in trials if isinstance(p.trial, TimeTrial)}
     assert {level for cell, level in levels if "CNN" in cell} == {"model"}
     assert {level for cell, level in levels if "ViT" in cell} == {"model", "block", "mlp"}

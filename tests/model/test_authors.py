@@ -71,13 +71,13 @@ def renamed(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[str
 
 def of_three_layers(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[str, Tensor]:
     """A patch is height, width and channels there; q, k and v are three layers."""
-    found = renamed(tensors, names)
-    found["patching.weight"] = found["patching.weight"].unflatten(1, (4, 4, 3)).permute(0, 3, 1, 2)
+    state = renamed(tensors, names)
+    state["patching.weight"] = state["patching.weight"].unflatten(1, (4, 4, 3)).permute(0, 3, 1, 2)
     for number in range(7):
         for kind in ("weight", "bias"):
             where = f"encoder.blocks.{number}.attention."
-            found[f"{where}qkv.{kind}"] = torch.cat([found.pop(f"{where}{part}.{kind}") for part in "qkv"])
-    return found
+            state[f"{where}qkv.{kind}"] = torch.cat([state.pop(f"{where}{part}.{kind}") for part in "qkv"])
+    return state
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ def test_logits_and_gradients_are_the_authors(name: str, monkeypatch: pytest.Mon
     tensors = authors.tensors(other.state_dict(), authors.names)
     ours.load_state_dict({key: tensor.reshape(shapes[key]) for key, tensor in tensors.items()})
     images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
-    given, found = other(images), ours(images)
-    wanted = given[0] if isinstance(given, tuple) else given
+    answer, actual = other(images), ours(images)
+    wanted = answer[0] if isinstance(answer, tuple) else answer
     assert wanted.std() > 0.05
-    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
-    for logits in (wanted, found):
+    torch.testing.assert_close(actual, wanted, atol=1e-5, rtol=1e-5)
+    for logits in (wanted, actual):
         logits.logsumexp(1).sum().backward()
     gradients = authors.tensors({key: p.grad for key, p in other.named_parameters()}, authors.names)
     assert gradients.keys() == shapes.keys()

@@ -21,10 +21,10 @@ def test_spread_biases_and_norms() -> None:
 
 
 def test_fan_in_is_the_spread_of_torchs_own_layers() -> None:
-    mine = build_model(SPEC.model_copy(update={"init_std": "fan_in"}), seed=0)
+    model = build_model(SPEC.model_copy(update={"init_std": "fan_in"}), seed=0)
     torch.manual_seed(0)
     for path, layer in (("mlp.up", torch.nn.Linear(64, 256)), ("attention.proj", torch.nn.Linear(64, 64))):
-        weight = mine.get_parameter(f"encoder.blocks.0.{path}.weight").detach()
+        weight = model.get_parameter(f"encoder.blocks.0.{path}.weight").detach()
         assert abs(float(weight.std() / layer.weight.detach().std()) - 1) < 0.05
 
 

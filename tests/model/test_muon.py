@@ -18,18 +18,18 @@ def drawn(seed: int, *shape: int) -> Tensor:
 @pytest.mark.parametrize("rate", [1e-2, torch.tensor(1e-2)], ids=["number", "tensor"])
 def test_an_update_is_torchs(rate: float | Tensor) -> None:
     """To what bfloat16 leaves of it."""
-    mine, theirs = ([nn.Parameter(drawn(i, *shape)) for i, shape in enumerate(SHAPES)] for _ in range(2))
-    before = [p.detach().clone() for p in mine]
-    ours = Muon(mine, lr=1e-2, weight_decay=0.1)
-    torchs = torch.optim.Muon(theirs, lr=1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    parameters, copies = ([nn.Parameter(drawn(i, *shape)) for i, shape in enumerate(SHAPES)] for _ in range(2))
+    before = [p.detach().clone() for p in parameters]
+    ours = Muon(parameters, lr=1e-2, weight_decay=0.1)
+    torchs = torch.optim.Muon(copies, lr=1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
     ours.param_groups[0]["lr"] = rate
     for step in range(4):
-        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+        for index, (one, other) in enumerate(zip(parameters, copies, strict=True)):
             one.grad = drawn(100 * step + index, *one.shape)
             other.grad = one.grad.clone()
         ours.step()
         torchs.step()
-    for one, other, start in zip(mine, theirs, before, strict=True):
+    for one, other, start in zip(parameters, copies, before, strict=True):
         moved = (other.detach() - start).square().mean().sqrt()
         assert (one.detach() - other.detach()).square().mean().sqrt() < 0.01 * moved
         assert torch.equal(ours.state[one]["momentum_buffer"], torchs.state[other]["momentum_buffer"]), (
@@ -46,8 +46,8 @@ def test_what_comes_out_is_nearly_orthogonal(shape: tuple[int, int, int]) -> Non
     first, third, fifth = COEFFICIENTS
     for _ in range(ITERATIONS):
         values = first * values + third * values**3 + fifth * values**5
-    found = orthogonal(matrices, torch.float64)
-    torch.testing.assert_close(found, u @ torch.diag_embed(values) @ v, atol=1e-10, rtol=0)
+    update = orthogonal(matrices, torch.float64)
+    torch.testing.assert_close(update, u @ torch.diag_embed(values) @ v, atol=1e-10, rtol=0)
     large = torch.linalg.svdvals(orthogonal(matrices).double())
     assert large.max() < 1.3 and large.median() > 0.6
 
@@ -67,17 +67,17 @@ def test_a_stack_is_its_members(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", [(24, 8, 3, 3), (24, 8, 1, 1)], ids=["wide", "tall"])
 def test_filters_are_a_matrix_of_a_row_for_each(shape: tuple[int, ...]) -> None:
     """Torch's Muon refuses filters, and takes the matrix."""
-    mine, theirs = nn.Parameter(drawn(0, *shape)), nn.Parameter(drawn(0, *shape).flatten(1))
-    ours = Muon([mine], lr=1e-2, weight_decay=0.1)
-    torchs = torch.optim.Muon([theirs], lr=1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    filters, matrix = nn.Parameter(drawn(0, *shape)), nn.Parameter(drawn(0, *shape).flatten(1))
+    ours = Muon([filters], lr=1e-2, weight_decay=0.1)
+    torchs = torch.optim.Muon([matrix], lr=1e-2, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
     for step in range(4):
-        mine.grad = drawn(1 + step, *shape)
-        theirs.grad = mine.grad.flatten(1)
+        filters.grad = drawn(1 + step, *shape)
+        matrix.grad = filters.grad.flatten(1)
         ours.step()
         torchs.step()
-    moved = (theirs.detach() - drawn(0, *shape).flatten(1)).square().mean().sqrt()
-    assert mine.shape == shape
-    assert (mine.detach().flatten(1) - theirs.detach()).square().mean().sqrt() < 0.01 * moved
+    moved = (matrix.detach() - drawn(0, *shape).flatten(1)).square().mean().sqrt()
+    assert filters.shape == shape
+    assert (filters.detach().flatten(1) - matrix.detach()).square().mean().sqrt() < 0.01 * moved
 
 
 def test_no_gradient_is_no_zero_divided() -> None:

@@ -63,8 +63,8 @@ def test_operations_of_training_are_of_the_patches_that_are_left() -> None:
 
 @pytest.mark.parametrize(("slot", "name"), [("attention", "window"), ("bias", "relative")])
 def test_what_needs_every_patch_goes_with_none_of_it(slot: str, name: str) -> None:
-    found = SPEC.model_copy(update={slot: name}).conflicts()
-    assert f'{slot} "{name}" needs every patch, and patch_drop 0.3 makes them fewer' in found
+    conflicts = SPEC.model_copy(update={slot: name}).conflicts()
+    assert f'{slot} "{name}" needs every patch, and patch_drop 0.3 makes them fewer' in conflicts
 
 
 def test_a_run_says_what_it_was_trained_with() -> None:

@@ -60,7 +60,7 @@ STANDARD = [
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - set(STANDARD)))
 def test_flops_of_other_stems_and_networks_are_near_the_closed_form(name: str) -> None:
-    """What a plan's cost is made of; exactly of what is made of components."""
+    """A plan's cost is made of this count, which is exact for models that are made of components."""
     near = 1e-12 if PRESETS[name].of_components else 0.05
     assert forward_flops(PRESETS[name]) == pytest.approx(approximate_flops(PRESETS[name]), rel=near)
 

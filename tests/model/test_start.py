@@ -13,7 +13,8 @@ import torch
 import torchvision
 from safetensors.torch import save_file
 
-from tests.small import MODEL, SUITE, TRAIN, train_trial
+from tests.bad_input import suite_file
+from tests.small import MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.reading import read_suite
@@ -50,18 +51,12 @@ def test_weights_of_ours_and_of_timms_names(tmp_path: Path) -> None:
         assert same(model, trained)
 
 
-def test_a_head_for_other_classes_keeps_its_own(tmp_path: Path) -> None:
-    trained, model = built(1, num_classes=7), built(0)
-    fresh = built(0)
-    save_file(to_timm(trained), tmp_path / "timm.safetensors")
-    load_start(model, str(tmp_path / "timm.safetensors"))
-    assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
-
-
-def test_ours_for_other_classes_keep_the_models_head_too(tmp_path: Path) -> None:
-    trained, model, fresh = built(1, num_classes=7), built(0), built(0)
-    load_start(model, str(save_weights(trained, tmp_path / "ours.safetensors")))
-    assert same(model, trained, but="head.") and torch.equal(model.head.weight, fresh.head.weight)
+@pytest.mark.parametrize("names", ["ours", "timm's"])
+def test_a_head_for_other_classes_keeps_its_own(names: str, tmp_path: Path) -> None:
+    trained, model, file = built(1, num_classes=7), built(0), tmp_path / "w.safetensors"
+    save_weights(trained, file) if names == "ours" else save_file(to_timm(trained), file)
+    load_start(model, str(file))
+    assert same(model, trained, but="head.") and torch.equal(model.head.weight, built(0).head.weight)
 
 
 def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
@@ -71,7 +66,7 @@ def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"heads": 4}, "their heads is 2, the model's 4"),
         ({"norm": "post", "final_norm": False}, "their norm is pre, the model's post"),
@@ -80,14 +75,14 @@ def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
     ids=str,
 )
 def test_ours_of_another_function_of_the_same_tensors_are_refused(
-    changes: dict[str, Any], said: str, tmp_path: Path
+    changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     spec = MODEL.model_copy(update={"final_norm": changes.get("final_norm", True)})
     file = save_weights(build_model(spec, 1), tmp_path / "w.safetensors")
     model = build_model(MODEL.model_copy(update=changes), 0)
     assert isinstance(model, VisionTransformer)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {said}"):
+    with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {message}"):
         load_start(model, str(file))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
@@ -132,10 +127,9 @@ def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
         load_start(built(0), f"{file}#sha256={'0' * 16}")
 
 
-def suite(folder: Path, start: Path) -> Path:
-    file = folder / "suite.toml"
-    file.write_text(f'{SUITE}start = "{start.as_posix()}"\n')
-    return file
+def suite(folder: Path, start: Path | str) -> Path:
+    """The small suite with weights to start from."""
+    return folder / suite_file(folder, f"start = '{start}'")
 
 
 def test_a_trial_is_known_by_the_content_and_not_by_the_path(tmp_path: Path) -> None:
@@ -153,7 +147,7 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [
         (lambda: built(1, heads=4).state_dict(), ""),
         (lambda: built(1, depth=2).state_dict(), "unexpected: encoder.blocks.1"),
@@ -164,15 +158,15 @@ def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path
     ids=["ours", "ours, deeper", "timm's", "timm's, narrower", "another network's"],
 )
 def test_weights_of_another_model_are_refused_before_anything_runs(
-    weights: Callable[[], dict[str, torch.Tensor]], said: str, tmp_path: Path
+    weights: Callable[[], dict[str, torch.Tensor]], message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "w.safetensors"
     save_file(weights(), file)
     planned = suite(tmp_path, file)
-    if not said:
+    if not message:
         assert plan(read_suite(planned), "cpu").trials
         return
-    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {said}")):
+    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {message}")):
         plan(read_suite(planned), "cpu")
 
 
@@ -190,7 +184,7 @@ def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (
             "vit_smal_patch16_224",
@@ -200,12 +194,11 @@ def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path:
     ],
 )
 def test_names_that_timm_does_not_have_are_refused_before_anything_runs(
-    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
-    file = tmp_path / "suite.toml"
-    file.write_text(f'{SUITE}start = "timm:{name}"\n')
-    with pytest.raises(SpecError, match=re.escape(f"train.start: timm:{name}: {said}")):
+    file = suite(tmp_path, f"timm:{name}")
+    with pytest.raises(SpecError, match=re.escape(f"train.start: timm:{name}: {message}")):
         plan(read_suite(file), "cpu")
     (tmp_path / "weights").mkdir()
     save_weights(built(1), tmp_path / "weights" / f"{name}.safetensors")

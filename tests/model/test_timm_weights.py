@@ -43,9 +43,9 @@ def images(spec: ModelSpec) -> Tensor:
 
 def alike(ours: nn.Module, other: nn.Module, batch: Tensor) -> None:
     with torch.no_grad():
-        mine, expected = ours.eval()(batch), other(batch)
+        actual, expected = ours.eval()(batch), other(batch)
     assert expected.std() > 0.05
-    torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def same_function(
     ours: nn.Module, other: nn.Module, given: Tensor, theirs_of: Callable[[str], str] = timm_name
 ) -> None:
     """Outputs, and the gradient of every parameter, are equal in float64; ``theirs_of`` is its name in timm."""
-    mine, expected = ours(given), other(given)
+    actual, expected = ours(given), other(given)
     assert expected.std() > 0.05
-    torch.testing.assert_close(mine, expected, rtol=1e-10, atol=1e-12)
-    cotangent = torch.randn(mine.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    for out in (mine, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12)
+    cotangent = torch.randn(actual.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    for out in (actual, expected):
         out.backward(cotangent)
     assert sum(1 for _ in ours.parameters()) == sum(1 for _ in other.parameters())
     for name, parameter in ours.named_parameters():
         true = other.get_parameter(theirs_of(name)).grad
         assert parameter.grad is not None and true is not None and true.any(), name
-        torch.testing.assert_close(parameter.grad, true, rtol=1e-9, atol=1e-12, msg=lambda said, n=name: f"{n}: {said}")
+        torch.testing.assert_close(parameter.grad, true, rtol=1e-9, atol=1e-12, msg=lambda text, n=name: f"{n}: {text}")
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "batched", "per_head"])
@@ -129,7 +129,7 @@ def test_registers_are_timms() -> None:
     ours = vitbench.build(spec, seed=0).double().eval()
     other = theirs(spec, reg_tokens=3, no_embed_class=True).double()
     names = {name: "reg_token" if name == "registers.table" else timm_name(name) for name in ours.state_dict()}
-    tensors = {mine: other.state_dict()[name] for mine, name in names.items()}
+    tensors = {our_name: other.state_dict()[name] for our_name, name in names.items()}
     first = torch.zeros(1, 1, spec.dim, dtype=torch.float64)
     ours.load_state_dict(tensors | {"positions.table": torch.cat((first, tensors["positions.table"]), dim=1)})
     given = images(spec).double()

@@ -5,6 +5,7 @@ The components are a user's plug-in that declares each of them exact; the study 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,6 @@ DEFECTS = {
         "after timing, output: error",
     ),
 }
-NINE = 'axes.attention=["batched", {}]'
 
 
 def write_plugin(folder: Path, bodies: dict[str, str]) -> Path:
@@ -81,7 +81,7 @@ def timed(folder: Path, plugin: Path, names: list[str], *sets: str) -> list[Reco
     """Records of one run in which the named components are timed beside the reference; the study is left in folder."""
     suite = folder / "small.toml"
     suite.write_text(SUITE)
-    axis = NINE.format(", ".join(f'"{name}"' for name in names))
+    axis = f"axes.attention={json.dumps(['batched', *names])}"
     chosen = ("time.rounds=2", "time.iterations=8", "time.batch_sizes=[8]", axis, *sets)
     command = ["time", str(suite), "--results", str(folder / "study"), "--device", "cpu", "--plugin", str(plugin)]
     done = here(*command, *(part for text in chosen for part in ("--set", text)))
@@ -99,10 +99,10 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Record]]
     folder = tmp_path_factory.mktemp("controls")
     plugin = write_plugin(folder, {name: body for name, (body, _) in DEFECTS.items()})
     sets = ("model.image_size=20", 'time.modes=["train"]', "data.resize=20")  # 25 patches: N = 26
-    found: dict[str, list[Record]] = {}
+    records: dict[str, list[Record]] = {}
     for record in timed(folder, plugin, list(DEFECTS), *sets):
-        found.setdefault(record.trial.model.attention, []).append(record)
-    return found
+        records.setdefault(record.trial.model.attention, []).append(record)
+    return records
 
 
 @pytest.mark.parametrize("name", DEFECTS)
@@ -161,7 +161,8 @@ def test_what_fits_alone_and_not_together_is_timed_by_halves(tmp_path: Path) -> 
 def test_trials_that_are_added_are_timed_beside_the_same_baseline(tmp_path: Path) -> None:
     fine = "return right(q, k, v, self.scale)"
     plugin = write_plugin(tmp_path, {"fine": fine, "other": fine})
-    (baseline,) = (r for r in timed(tmp_path, plugin, ["fine"], 'time.modes=["inference"]') if cell(r) == "batched")
+    alone = timed(tmp_path, plugin, ["fine"], 'time.modes=["inference"]')
+    (baseline,) = (record for record in alone if record.trial.model.attention == "batched")
     records = timed(tmp_path, plugin, ["fine", "other"], 'time.modes=["inference"]')
     assert len(records) == 3
     for record in records:
@@ -169,7 +170,3 @@ def test_trials_that_are_added_are_timed_beside_the_same_baseline(tmp_path: Path
         assert record.values.ceilings is not None and record.values.ceilings.flops_per_s > 0
         for samples in record.values.processes:
             assert len(samples.latencies_ms) == len(samples.baseline_ms) == len(samples.control_ms) == 8
-
-
-def cell(record: Record) -> str:
-    return record.trial.model.attention

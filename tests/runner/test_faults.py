@@ -22,7 +22,9 @@ import psutil
 import pytest
 from PIL import Image
 
+from tests.conftest import wants_compiler
 from tests.runner.runs import Runs, all_end, descendants, here, living, until
+from tests.small import train_trial
 from vitbench.store import Record, StudyFolder, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 from vitbench.store.leases import at_work
@@ -221,7 +223,6 @@ def test_f14_a_damaged_record_is_set_aside_by_name_and_its_trial_run_again(runs:
 
 
 def test_f20_a_gpu_that_is_not_there_is_never_replaced_by_the_cpu() -> None:
-    from tests.small import train_trial
     from vitbench.runner.work import Request, perform
 
     trial = train_trial().model_copy(update={"device": "cuda"})
@@ -253,7 +254,9 @@ def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
 def test_f23_results_of_other_code_are_counted_and_run_again_if_asked(runs: Runs) -> None:
     runs.run_here("--set", "train.seeds=[0, 1]")
     old = sorted(runs.study.glob("records/*.json"))[0]
-    rewrite(old, lambda body: body["environment"].update(code="000000000000"))
+    body = json.loads(old.read_text())["record"]
+    body["environment"]["code"] = "000000000000"
+    old.write_text(Record.model_validate_json(json.dumps(body), context={"stored": True}).to_json())
     quiet = runs.run_here("--set", "train.seeds=[0, 1]")
     assert "1 result is of other code than this; --rerun-changed runs it again" in quiet.stdout
     assert len(runs.records()) == 2 and "Results of other code than the latest: 1." in runs.report()
@@ -305,8 +308,8 @@ def test_f26_text_that_is_no_utf8_costs_one_trial(tmp_path: Path) -> None:
             ["report", str(runs.study), "--out", str(out), "--export", "latex"], ["report", str(runs.study), "--print"],
             ["explain", str(weights), "--out", str(out / "model")],
         ):  # fmt: skip
-            shown = runs.vitbench(*command)
-            assert shown.returncode == 0 and "Traceback" not in shown.stderr, shown.stdout + shown.stderr
+            result = runs.vitbench(*command)
+            assert result.returncode == 0 and "Traceback" not in result.stderr, result.stdout + result.stderr
         refused = runs.run(*data, "--set", os.fsdecode(b'suite.question="a\xff"'))
         assert refused.returncode == 2 and "is no UTF-8 text" in refused.stderr
 
@@ -351,7 +354,7 @@ def peak_mib(pid: int) -> float:
 
 
 def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None:
-    """What the first is at work on stays planned; what it finishes later is counted, in status and in the report."""
+    """The first one's running trials stay planned; what it finishes later is counted, in status and in the report."""
     plugin = runs.plugin("while not STARTS.with_name('go').exists(): time.sleep(0.02)")
     first = runs.start(*plugin, *ALONE, "--set", "train.seeds=[0, 2]", log="first")
     runs.wait_for_starts(1)
@@ -367,9 +370,8 @@ def test_f32_two_drivers_with_different_plans_hide_no_result(runs: Runs) -> None
 
 def test_f38_a_compiler_killed_in_the_middle_spoils_no_later_trial(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one that writes a program leaves half of it, and its trial is killed; the next attempt is well."""
+    wants_compiler()
     compiler, real, once = runs.folder / "c++", shutil.which("c++"), runs.folder / "once"
-    if real is None:
-        pytest.skip("compiling for the CPU needs a C++ compiler")
     compiler.write_text(
         "#!/bin/sh\n"
         f'out=$(echo "$*" | sed -n "s/.*-o \\([^ ]*[.]main[.]so\\).*/\\1/p")\n'
@@ -451,7 +453,6 @@ def test_f35_a_fork_server_that_is_stopped_delays_no_deadline(runs: Runs) -> Non
 
 
 def test_f35_a_fork_server_that_starts_nothing_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.small import train_trial
     from vitbench.runner import process
     from vitbench.runner.forked import end_server
     from vitbench.runner.work import Request
@@ -482,25 +483,13 @@ def test_f37_what_waits_for_a_device_says_for_whom_and_status_shows_it(runs: Run
     other = Runs(runs.folder / "other")
     timing = ("--only", "timing", "--set", "time.rounds=1", "--set", 'time.modes=["inference"]')
     second = other.start(*timing)
-    said = f"in use by process {first.pid}, for {runs.study}"
-    until(lambda: f"waiting for cpu: {said}" in other.log.read_text(), "it does not say for whom it waits")
-    shown = " ".join(other.vitbench("status", str(other.study)).stdout.split())
-    assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {said}", shown), shown
+    sentence = f"in use by process {first.pid}, for {runs.study}"
+    until(lambda: f"waiting for cpu: {sentence}" in other.log.read_text(), "it does not say for whom it waits")
+    status = " ".join(other.vitbench("status", str(other.study)).stdout.split())
+    assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {sentence}", status), status
     assert "waiting" not in runs.vitbench("status", str(runs.study)).stdout
     third = other.run(*timing, "--no-wait")
-    assert third.returncode == 2 and said in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
+    assert third.returncode == 2 and sentence in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
     (runs.folder / "go").touch()
     assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0), other.log.read_text()
     assert not list(Path(tempfile.gettempdir()).glob(f"vitbench-devices-*/cpu.{second.pid}.json"))
-
-
-def rewrite(file: Path, change: object) -> None:
-    """Replace a record by one that says something else, with a checksum that is right."""
-    from vitbench.store.record import from_json
-
-    body = json.loads(file.read_text())["record"]
-    assert callable(change)
-    change(body)
-    text = Record.model_validate_json(json.dumps(body), context={"stored": True}).to_json()
-    assert from_json(text)
-    file.write_text(text)

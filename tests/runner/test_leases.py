@@ -10,7 +10,11 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +24,7 @@ from vitbench.store.files import publish
 from vitbench.store.leases import Owner
 from vitbench.store.processes import MARK, lives, start_time, wall_clock
 
+T = TypeVar("T")
 TRIAL = "0" * 20
 FAULTY = ("--set", "model.mlp=faulty")
 
@@ -41,23 +46,22 @@ def test_f15_a_lease_is_taken_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """What calls return that begin at one moment, each in a thread of its own."""
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], T]) -> T:
+        start.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [*pool.map(run, calls)]
+
+
 def test_f15_of_many_that_try_one_succeeds(tmp_path: Path) -> None:
     for number in range(20):
-        drivers = [Leases(tmp_path, 10.0) for _ in range(8)]
-        start, won = threading.Barrier(8), []
-
-        def attempt(leases: Leases, trial: str = f"{number:020}", start: threading.Barrier = start,
-                    won: list[Leases] = won) -> None:  # fmt: skip
-            start.wait()
-            if leases.take(trial) is None:
-                won.append(leases)
-
-        threads = [threading.Thread(target=attempt, args=(c,)) for c in drivers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(won) == 1
+        leases = at_once([partial(Leases(tmp_path, 10.0).take, f"{number:020}") for _ in range(8)])
+        assert leases.count(None) == 1
 
 
 @pytest.mark.slow
@@ -166,7 +170,7 @@ def test_f16_a_lease_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypa
 
 
 def test_i32_a_lease_ends_no_process_that_its_driver_did_not_start(tmp_path: Path) -> None:
-    """Of a driver that is dead: a stranger's group, the group of whoever looks, 0 and 1 are left alone."""
+    """A dead driver's lease may name a stranger's group, that of whoever looks, 0 or 1: all of them are left alone."""
     stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
     own = subprocess.Popen(["sleep", "60"], start_new_session=True, env={**os.environ, MARK: "its driver's"})
     dead = Leases(tmp_path, 10.0)
@@ -214,22 +218,17 @@ def test_f34_of_many_that_publish_one_name_one_does(tmp_path: Path, monkeypatch:
     def link(*_: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
+    def attempt(path: Path, text: str) -> str | None:
+        with contextlib.suppress(FileExistsError):
+            publish(path, text, durable=False)
+            return text
+        return None
+
     monkeypatch.setattr(os, "link", link)
     for number in range(50):
-        path, start, won = tmp_path / f"{number}", threading.Barrier(8), []
-
-        def attempt(text: str, path: Path = path, start: threading.Barrier = start, won: list[str] = won) -> None:
-            start.wait()
-            with contextlib.suppress(FileExistsError):
-                publish(path, text, durable=False)
-                won.append(text)
-
-        threads = [threading.Thread(target=attempt, args=(f"{n}",)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [path.read_text()] == won
+        path = tmp_path / f"{number}"
+        texts = at_once([partial(attempt, path, f"{n}") for n in range(8)])
+        assert [path.read_text()] == [text for text in texts if text is not None]
 
 
 @pytest.mark.slow

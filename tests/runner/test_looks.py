@@ -126,13 +126,13 @@ def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
     read = StudyFolder.read(study.study)
     assert seeds_of(read.info) == {"base": 8, "one step": 6, "hardly smoothed": 8}
     assert study.states() == {"ok": 22}
-    said = (
+    sentence = (
         "results are looked at after 4, 6, 8 seeds: 22 trainings by now, at most 24; "
         "cells by their seeds: 1 with 6, 2 with 8"
     )
-    assert said in " ".join(here("status", str(study.study)).stdout.split())
+    assert sentence in " ".join(here("status", str(study.study)).stdout.split())
     asked = here("plan", str(study.suite), "--results", str(study.study), "--device", "cpu").stdout
-    assert said in " ".join(asked.split()) and "0 left to run" in asked and "if nothing stops early, cost" in asked
+    assert sentence in " ".join(asked.split()) and "0 left to run" in asked and "if nothing stops early, cost" in asked
     (place,) = View(read).conclusions
     assert [(j.verdict, j.look) for j in place.variants] == [("worse", 6), ("undecided", 8)]
     page = study.report()
@@ -167,11 +167,11 @@ def test_two_drivers_come_to_the_same_plan_as_one(study: Runs, tmp_path: Path) -
 
 
 def same_plan_and_verdicts(runs: Runs, study: Runs) -> None:
-    mine, other = StudyFolder.read(runs.study), StudyFolder.read(study.study)
-    assert {p.id for p in mine.info.trials} == {p.id for p in other.info.trials}
+    folder, other = StudyFolder.read(runs.study), StudyFolder.read(study.study)
+    assert {p.id for p in folder.info.trials} == {p.id for p in other.info.trials}
     ok = [r.trial_id for r in runs.records() if r.state == "ok"]
-    assert sorted(ok) == sorted(p.id for p in mine.info.trials), "nothing is trained twice, or beside the plan"
-    (one,), (two,) = View(mine).conclusions, View(other).conclusions
+    assert sorted(ok) == sorted(p.id for p in folder.info.trials), "nothing is trained twice, or beside the plan"
+    (one,), (two,) = View(folder).conclusions, View(other).conclusions
     assert [(j.verdict, j.look, j.mean) for j in one.judged] == [(j.verdict, j.look, j.mean) for j in two.judged]
 
 

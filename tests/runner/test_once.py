@@ -47,11 +47,11 @@ def planned(folder: Path, *overrides: str, text: str = GRID, device: str = "cpu"
 
 
 def seeds_of(info: StudyInfo) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    seeds: dict[str, list[int]] = {}
     for each in info.trials:
         if isinstance(each.trial, TrainTrial):
-            found.setdefault(each.cell, []).append(each.trial.seed)
-    return found
+            seeds.setdefault(each.cell, []).append(each.trial.seed)
+    return seeds
 
 
 def page_of(runs: Runs) -> Page:
@@ -200,8 +200,8 @@ def test_the_report_says_where_implementations_disagree(disagreeing: Runs) -> No
 def test_nobody_is_compared_with_its_own_run(grid: Runs) -> None:
     """Two implementations, of which one stands for the other, differ in the seed that both are trained with alone."""
     (runs,) = runs_of(View(StudyFolder.read(grid.study)).judged, ["norm", "attention"])
-    (found,) = one_at_a_time(runs, ["pre · per_head", "pre · sdpa"])
-    assert found.seeds == (0,) and found.equivalent
+    (pair,) = one_at_a_time(runs, ["pre · per_head", "pre · sdpa"])
+    assert pair.seeds == (0,) and pair.equivalent
     (other,) = one_at_a_time(runs, ["pre · batched", "post · sdpa"])
     assert other.seeds == (0, 1, 2)
 

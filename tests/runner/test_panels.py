@@ -80,5 +80,5 @@ def test_processes_are_added_until_the_intervals_are_narrow(
         functools.partial(widest, info),
     )
     TimingSetting(bench, trials, None, None).run()
-    found = {None if values is None else len(values.processes) for values in kept.values()}
-    assert found == {processes} and len(kept) == 6
+    counts = {None if values is None else len(values.processes) for values in kept.values()}
+    assert counts == {processes} and len(kept) == 6

@@ -24,11 +24,6 @@ BOTH = ["--set", 'axes.mlp=["gelu", "faulty"]']
 ALONE = ["--set", "model.mlp=faulty"]
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path / "runs")
-
-
 def mlp(each: Record) -> str:
     return each.trial.model.mlp
 

@@ -77,7 +77,8 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
             trial = some_trial(drivers, chance)
             family.add(trial.pid)
             time.sleep(chance.uniform(0, 0.15))
-            with_nothing_said(trial.kill)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                trial.kill()
         elif fault == "driver killed":
             time.sleep(chance.uniform(0, 3.0))
             family |= {p.pid for p in everything_below(victim.pid)}
@@ -150,32 +151,24 @@ def everything_below(pid: int) -> list[psutil.Process]:
 
 def some_trial(drivers: list[subprocess.Popen[str]], chance: random.Random) -> psutil.Process:
     """A running trial: a child of a fork server, that is one of a driver."""
-    found: list[psutil.Process] = []
+    trials: list[psutil.Process] = []
 
     def look() -> bool:
         for driver in drivers:
             for server in everything_below(driver.pid):
-                with_nothing_said(lambda server=server: found.extend(server.children()))
-        return bool(found)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    trials.extend(server.children())
+        return bool(trials)
 
     until(look, "no trial starts")
-    return chance.choice(found)
-
-
-def with_nothing_said(act: object) -> None:
-    """Do something to a process that may just have ended."""
-    assert callable(act)
-    try:
-        act()
-    except psutil.NoSuchProcess:
-        return
+    return chance.choice(trials)
 
 
 def started(runs: Runs, count: int) -> dict[int, list[float]]:
     """Seed → when its processes began to train, by the clock of the file system."""
     seeds = {derive(seed, "dropout"): seed for seed in range(count)}
-    found: dict[int, list[float]] = {seed: [] for seed in range(count)}
+    times: dict[int, list[float]] = {seed: [] for seed in range(count)}
     for file in runs.starts.iterdir():
         if (seed := seeds.get(int(file.name.split("-")[0]))) is not None:
-            found[seed].append(file.stat().st_mtime)
-    return found
+            times[seed].append(file.stat().st_mtime)
+    return times

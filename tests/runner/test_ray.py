@@ -153,7 +153,6 @@ def test_f02_a_driver_that_is_killed_under_ray_repeats_nothing(runs: Runs, clust
 def test_local_and_ray_give_the_same_values_bit_by_bit(runs: Runs, cluster: RayNodes, tmp_path: Path) -> None:
     arguments = [*ONE_CPU, *seeds(2), "--set", "train.epochs=2", "--set", "model.dropout=0.1",
                  "--set", 'axes.attention=["sdpa", "batched"]', "--set", "train.implementations=all"]  # fmt: skip
-    (tmp_path / "other").mkdir()
     other = Runs(tmp_path / "other")
     assert runs.run_here(*arguments).returncode == 0
     assert other.run(*arguments, *on(cluster)).returncode == 0

@@ -63,7 +63,7 @@ def test_a_machine_that_may_have_a_gpu_is_not_taken_for_a_cpu(monkeypatch: pytes
 def test_the_values_do_not_depend_on_the_workers_or_the_order(runs: Runs, tmp_path: Path) -> None:
     arguments = ["--set", "train.seeds=[0, 1, 2]"]
     runs.run_here(*arguments)
-    other = Runs(tmp_path / "other") if (tmp_path / "other").mkdir() is None else runs
+    other = Runs(tmp_path / "other")
     other.run_here("--set", "train.seeds=[2, 0, 1]", "--workers", "2")
     one = {r.trial_id: r.values for r in runs.records()}
     two = {r.trial_id: r.values for r in other.records()}

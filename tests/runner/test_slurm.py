@@ -6,6 +6,7 @@ What only Slurm itself can do is seen from what it is told: the batch file, thro
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,11 +21,10 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from tests.runner.runs import Runs, all_end, descendants, until
+from tests.runner.runs import Runs, all_end, descendants, here, until
 from tests.runner.test_tuning import TUNED
 from tests.small import SUITE
 from tests.training import stages
-from vitbench.cli.main import main
 from vitbench.config import read_suite
 from vitbench.config.suite import Resources
 from vitbench.runner.backends import slurm
@@ -66,30 +66,22 @@ def starts(runs: Runs) -> int:
     return len(list(runs.starts.iterdir()))
 
 
-def processes(of: subprocess.Popen[str], module: str) -> list[psutil.Process]:
-    """Those below a process that run a module."""
-    below = psutil.Process(of.pid).children(recursive=True)
-    found = []
-    for process in below:
-        try:
-            if module in process.cmdline():
-                found.append(process)
-        except psutil.NoSuchProcess:
-            pass
-    return found
-
-
 def the_job(driver: subprocess.Popen[str]) -> psutil.Process:
     """The process of the only job."""
-    (job,) = processes(driver, "submitit.core._submit")
+    jobs = []
+    for process in psutil.Process(driver.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "submitit.core._submit" in process.cmdline():
+                jobs.append(process)
+    (job,) = jobs
     return job
 
 
 @slow
 def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> None:
     arguments = ["--set", "train.seeds=[0, 1, 2]", "--set", "train.epochs=2", *ALONE, *runs.plugin("pass"), *ONE_CPU]
-    here = runs.run_here(*arguments)
-    assert here.returncode == 0, here.stdout + here.stderr
+    done = runs.run_here(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"
     jobs = runs.run(*arguments, *JOBS)
@@ -214,22 +206,18 @@ def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: 
     assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
 
 
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refused(*arguments: str) -> str:
     """The message of a command that must end with exit status 2."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    said = capsys.readouterr()
-    assert ended.value.code == 2 and said.out == "", "nothing is begun"
-    assert len(said.err.splitlines()) == 1, said.err
-    return said.err
+    done = here(*arguments)
+    assert done.returncode == 2 and done.stdout == "", "nothing is begun"
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
 
 
-def test_what_cannot_be_submitted_is_refused_with_its_remedy(
-    runs: Runs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_submitted_is_refused_with_its_remedy(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     base = ["run", str(runs.suite), "--results", str(runs.study), "--launcher", "slurm"]
     monkeypatch.setenv("PATH", str(runs.folder))
-    message = refused([*base, "--device", "cpu"], capsys)
+    message = refused(*base, "--device", "cpu")
     assert '"srun"' in message and "--engine cluster=local" in message
     local = [*base, "--device", "cpu", "--engine", "cluster=local", "--engine"]
     for wrong, words in {
@@ -238,13 +226,13 @@ def test_what_cannot_be_submitted_is_refused_with_its_remedy(
         "nonsense_a=1": "'nonsense'",
         "cluster=debug": "must be one of slurm, local",
     }.items():
-        message = refused([*local, wrong], capsys)
+        message = refused(*local, wrong)
         assert "--engine" in message and words in message
-    assert "say --device cuda" in refused([*base, "--device", "cuda:1"], capsys)
+    assert "say --device cuda" in refused(*base, "--device", "cuda:1")
     blocked = [*base, "--device", "cpu", "--engine", "cluster=local", "--results", str(runs.suite / "study")]
-    assert "cannot be written" in refused(blocked, capsys)
+    assert "cannot be written" in refused(*blocked)
     monkeypatch.setitem(sys.modules, "submitit", None)
-    assert "pip install 'vitbench[slurm]'" in refused([*local, "timeout_min=10"], capsys)
+    assert "pip install 'vitbench[slurm]'" in refused(*local, "timeout_min=10")
     assert not list(runs.study.glob("records/*"))
 
 

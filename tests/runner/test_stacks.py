@@ -65,6 +65,6 @@ def test_what_was_interrupted_together_is_taken_up_together() -> None:
     trials = [train_trial(train=TRAIN.model_copy(update={"stack_seeds": True}), seed=seed) for seed in range(3)]
     pending = [PlannedTrial(id=t.id, cell="c", axes={}, exact={}, trial=t) for t in trials]
     tried = {t.id: [record(t, "interrupted")] for t in trials}
-    assert [len(mine) for mine in stacks(pending, tried)] == [3]
+    assert [len(stack) for stack in stacks(pending, tried)] == [3]
     tried[trials[0].id].append(record(trials[0], "crashed"))
-    assert [len(mine) for mine in stacks(pending, tried)] == [1, 2]
+    assert [len(stack) for stack in stacks(pending, tried)] == [1, 2]

@@ -13,6 +13,8 @@ from tests.report.markdown import read_page
 from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
+from vitbench.model.counting import parameters_of
+from vitbench.runner.cost import trial_flops
 from vitbench.runner.plan import NO_SETTING, plan
 from vitbench.store import StudyFolder, TrainValues, TuneValues
 
@@ -112,41 +114,32 @@ def test_a_cell_of_which_no_setting_finishes_is_named_and_not_trained(tmp_path: 
 
 
 def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path) -> None:
-    """Of 400 images: two epochs of 4 steps, and 80 images of a third."""
+    """A budget of 400 images: two epochs of 4 steps, and 80 images of a third."""
     text = TUNED[: TUNED.index("[tune]")].replace("epochs = 1\n", "").replace("seeds = 2", "seeds = 1")
     done = run(tmp_path, text, "--set", "train.images=400")
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(tmp_path / "study")
-    found = {p.cell: study.outcomes()[p.id].values for p in study.info.trials}
-    steps = {cell: values.steps for cell, values in found.items() if isinstance(values, TrainValues)}
+    outcomes = {p.cell: study.outcomes()[p.id].values for p in study.info.trials}
+    steps = {cell: values.steps for cell, values in outcomes.items() if isinstance(values, TrainValues)}
     assert steps == {"learned": 10, "none": 10}
-
-
-def planned_images(folder: Path, *overrides: str) -> dict[str, int | None]:
-    (folder / "suite.toml").write_text(SUITE + "[axes]\ndepth = [1, 2, 4]\n")
-    info = plan(read_suite(folder / "suite.toml", overrides), "cpu")
-    return {p.cell: p.trial.train.images for p in info.trials}
 
 
 def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE.replace("epochs = 1\n", "") + "[axes]\ndepth = [1, 2, 4]\n")
     info = plan(read_suite(tmp_path / "suite.toml", ["train.flops=1e9"]), "cpu")
     images = {p.trial.model.depth: p.trial.train.images for p in info.trials}
-    from vitbench.runner.cost import trial_flops
-
     assert images[1] and images[2] and images[4] and images[1] > images[2] > images[4]
     for planned in info.trials:
         assert trial_flops(planned.trial, 160) == pytest.approx(1e9, rel=0.02)
-    matched = planned_images(tmp_path, "train.match=flops")
-    assert matched["depth=1"] is None, "the first cell keeps its epochs"
+    (tmp_path / "suite.toml").write_text(SUITE + "[axes]\ndepth = [1, 2, 4]\n")
     info = plan(read_suite(tmp_path / "suite.toml", ["train.match=flops"]), "cpu")
+    matched = {p.cell: p.trial.train.images for p in info.trials}
+    assert matched["depth=1"] is None, "the first cell keeps its epochs"
     flops = [trial_flops(p.trial, 160) for p in info.trials]
     assert flops == pytest.approx([flops[0]] * 3, rel=0.02)
 
 
 def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allow(tmp_path: Path) -> None:
-    from vitbench.model.counting import parameters_of
-
     (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "swiglu", "relu"]\n')
     plain = plan(read_suite(tmp_path / "suite.toml"), "cpu")
     matched = plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")

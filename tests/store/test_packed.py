@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.runner.runs import Runs, here
 from tests.small import SUITE, record, time_trial
 from vitbench.config import read_suite
 from vitbench.store import Record, StudyFolder, packed
+from vitbench.store.attempts import Tried
 
 TRIALS = 80
 
@@ -46,19 +47,13 @@ def segments(study: StudyFolder) -> list[Path]:
     return sorted((study.path / "packed").glob("*"))
 
 
-def told(study: StudyFolder) -> dict[str, list[tuple[Any, ...]]]:
-    """What running and counting see."""
-    return {
-        i: [(a.attempt, a.state, a.reason, a.started_at, a.code) for a in mine] for i, mine in study.states().items()
-    }
-
-
-def as_states(records: dict[str, list[Record]]) -> dict[str, list[tuple[Any, ...]]]:
-    return {i: [(r.attempt, r.state, r.reason, r.started_at, r.code) for r in mine] for i, mine in records.items()}
+def facts(attempts: Mapping[str, Sequence[Tried]]) -> dict[str, list[tuple[object, ...]]]:
+    """Trial → what running and counting see of each of its attempts."""
+    return {i: [(a.attempt, a.state, a.reason, a.started_at, a.code) for a in tried] for i, tried in attempts.items()}
 
 
 def rest(study: StudyFolder) -> StudyFolder:
-    """The same study with the last quarter run, too."""
+    """The study, with its last quarter run, too."""
     for number, planned in enumerate(study.info.trials[60:], 60):
         study.write(record_of(planned, number, "ok", CPU))
     return study
@@ -66,10 +61,10 @@ def rest(study: StudyFolder) -> StudyFolder:
 
 def same(study: StudyFolder, truth: dict[str, list[Record]]) -> None:
     """A reader that has seen nothing before finds every record, each once, and no fault."""
-    found = StudyFolder.read(study.path)
-    assert found.records() == truth and told(found) == as_states(truth) and found.damaged == []
-    texts = ([r.to_json() for mine in each.values() for r in mine] for each in (found.records(), truth))
-    assert next(texts) == next(texts)
+    reader = StudyFolder.read(study.path)
+    assert reader.records() == truth and facts(reader.states()) == facts(truth) and reader.damaged == []
+    one, other = ([r.to_json() for tried in each.values() for r in tried] for each in (reader.records(), truth))
+    assert one == other
 
 
 def test_readers_take_packed_and_single_records(study: StudyFolder) -> None:
@@ -79,7 +74,7 @@ def test_readers_take_packed_and_single_records(study: StudyFolder) -> None:
     same(study, truth)
     assert study.records() == truth, "who has read it before finds them, too"
     failed = study.records(lambda attempt: attempt.state == "failed")
-    assert len(failed) == 3 and failed == {i: mine for i, mine in truth.items() if mine[-1].state == "failed"}
+    assert len(failed) == 3 and failed == {i: tried for i, tried in truth.items() if tried[-1].state == "failed"}
 
 
 def test_a_study_goes_on_after_it_was_packed_and_is_packed_again(study: StudyFolder, tmp_path: Path) -> None:
@@ -169,19 +164,19 @@ def test_a_record_in_two_segments_counts_once(study: StudyFolder) -> None:
 
 
 def test_f39_a_driver_that_was_there_before_sees_what_was_packed_meanwhile(study: StudyFolder) -> None:
-    mine, other = StudyFolder.read(study.path), StudyFolder.read(study.path)
-    planned = mine.info.trials[70]
-    known = mine.states().get(planned.id, [])
-    assert known == [] and mine.later(planned.id, known) == []
+    driver, other = StudyFolder.read(study.path), StudyFolder.read(study.path)
+    planned = driver.info.trials[70]
+    known = driver.states().get(planned.id, [])
+    assert known == [] and driver.later(planned.id, known) == []
     one = record_of(planned, 70, "failed", CPU)
     other.write(one)
-    assert mine.later(planned.id, known) == [one]
+    assert driver.later(planned.id, known) == [one]
     StudyFolder.read(study.path).pack()
-    assert mine.later(planned.id, known) == [one]
+    assert driver.later(planned.id, known) == [one]
     with pytest.raises(FileExistsError):
-        mine.write(one)
+        driver.write(one)
     two = one.model_copy(update={"attempt": 2, "state": "ok", "values": None})
-    mine.write(two.model_copy(update={"state": "failed"}))
+    driver.write(two.model_copy(update={"state": "failed"}))
     assert [r.attempt for r in StudyFolder.read(study.path).records()[planned.id]] == [1, 2]
 
 
@@ -190,8 +185,8 @@ def test_a_reader_finds_what_is_packed_between_its_looking_and_its_reading(study
     looked = StudyFolder.read(study.path)
     attempts = [a for tried in looked.attempts().values() for a in tried]
     StudyFolder.read(study.path).pack()
-    found = {record.trial_id: [record] for _, record in looked.records_of(attempts)}
-    assert found == truth and looked.damaged == []
+    records = {record.trial_id: [record] for _, record in looked.records_of(attempts)}
+    assert records == truth and looked.damaged == []
 
 
 def cut(file: Path) -> None:
@@ -243,12 +238,12 @@ def test_of_a_damaged_segment_what_can_be_read_counts_and_the_rest_is_named(
     study.pack()
     bad = next(file for file in segments(study) if b'"failed"' in gzip.decompress(file.read_bytes()))
     damage(bad)
-    found = StudyFolder.read(study.path)
-    records = found.records()
-    assert records.keys() == found.states().keys(), "what cannot be read is run again"
+    reader = StudyFolder.read(study.path)
+    records = reader.records()
+    assert records.keys() == reader.states().keys(), "what cannot be read is run again"
     assert left[0] <= len(records) - 40 <= left[1]
-    assert all(truth[trial_id] == mine for trial_id, mine in records.items()), "nothing that was not recorded"
-    assert any(entry.startswith(bad.name) for entry in found.damaged)
+    assert all(truth[trial_id] == attempts for trial_id, attempts in records.items()), "nothing that was not recorded"
+    assert any(entry.startswith(bad.name) for entry in reader.damaged)
     assert os.path.lexists(bad), "the only copy is never set aside"
 
 
@@ -269,9 +264,8 @@ def test_a_folder_that_cannot_be_packed_is_left_as_it_is(study: StudyFolder) -> 
 
 
 @pytest.mark.slow
-def test_a_large_study_is_packed_at_its_end(tmp_path: Path) -> None:
+def test_a_large_study_is_packed_at_its_end(runs: Runs) -> None:
     """Trials that this machine cannot run take no time, and have records."""
-    runs = Runs(tmp_path / "run")
     many = ["--set", 'model.attention="triton"', "--set", 'axes.norm=["pre", "post"]', "--set", "train.seeds=500"]
     done = runs.run_here(*many)
     assert done.returncode == 0 and "1,000 records are packed" in done.stdout, done.stdout + done.stderr

@@ -60,7 +60,7 @@ def test_when_a_trial_needs_no_further_attempt(states: list[str], enough: bool) 
 
 
 def test_f14_a_damaged_record_is_set_aside_by_name(study: StudyFolder) -> None:
-    """Of all that a file may hold: tests/test_bad_input_files.py."""
+    """Whatever else a file may hold: tests/test_bad_input_files.py."""
     good = record(train_trial(seed=1))
     study.write(good)
     path = study.write(record(train_trial(seed=2)))

@@ -19,7 +19,7 @@ def test_it_ends_within_five_percent_of_what_fits(memory: int, monkeypatch: pyte
         return trial.batch_size <= memory
 
     monkeypatch.setattr(capacity, "_fits", fits)
-    found = capacity.largest_batch(time_trial(), torch.device("cuda"))
-    assert found is not None and found <= memory <= max(found * 1.05, found + 0.5)
+    size = capacity.largest_batch(time_trial(), torch.device("cuda"))
+    assert size is not None and size <= memory <= max(size * 1.05, size + 0.5)
     assert len(asked) <= 16, "by doubling and halving"
     assert capacity.largest_batch(time_trial(), torch.device("cpu")) is None

@@ -1,4 +1,4 @@
-"""What else ran: threads of other processes are counted, and a process' own are not.
+"""Foreign load: threads of other processes are counted, and a process' own are not.
 
 The system's counts are given here: real ones depend on whatever else the machine does while tests run.
 """

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from tests.timing.test_subject import trial
+from tests.timing.test_subject import CPU, trial
 from vitbench.config import TimeSpec, TimeTrial
 from vitbench.store import Samples
 from vitbench.timing import measure
@@ -13,7 +12,6 @@ from vitbench.timing.measure import alone, side_by_side
 from vitbench.timing.sizes import Sizes
 from vitbench.timing.values import Alone, combine
 
-CPU = torch.device("cpu")
 ALONE = Alone(
     sizes=Sizes(parameters=1, forward_flops=2, flops=16, bytes=3), first_ms=8.0, peak_memory_mib=6.0,
     peak_reserved_mib=None, energy_mj_per_image=None, largest_batch=None,
@@ -27,9 +25,9 @@ def short(mode: str = "inference", **changes: object) -> TimeTrial:
 
 @pytest.mark.parametrize("mode", ["inference", "train"])
 def test_alone_it_is_checked_and_sized(mode: str) -> None:
-    found = alone(short(mode), CPU)
-    assert found.first_ms > 0 and found.peak_memory_mib >= 0 and found.sizes.parameters > 0
-    assert found.energy_mj_per_image is None and found.peak_reserved_mib is None, "a CPU has no such counters"
+    result = alone(short(mode), CPU)
+    assert result.first_ms > 0 and result.peak_memory_mib >= 0 and result.sizes.parameters > 0
+    assert result.energy_mj_per_image is None and result.peak_reserved_mib is None, "a CPU has no such counters"
 
 
 def test_energy_is_that_of_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,27 +43,27 @@ def test_on_a_cpu_no_launch_is_hidden() -> None:
 
 def test_every_round_of_every_variant_is_kept_beside_the_baseline_and_its_control() -> None:
     baseline, other = short(attention="batched"), short(attention="sdpa")
-    told: list[str] = []
-    panel = side_by_side(baseline, [baseline, other], CPU, 0, told.append)
-    assert panel.samples.keys() == {baseline.id, other.id} and set(told) == {baseline.id, other.id}
-    mine, theirs = panel.samples[baseline.id], panel.samples[other.id]
-    for samples in (mine, theirs):
+    ids: list[str] = []
+    panel = side_by_side(baseline, [baseline, other], CPU, 0, ids.append)
+    assert panel.samples.keys() == {baseline.id, other.id} and set(ids) == {baseline.id, other.id}
+    first, second = panel.samples[baseline.id], panel.samples[other.id]
+    for samples in (first, second):
         assert len(samples.latencies_ms) == len(samples.baseline_ms) == len(samples.control_ms) == 7
         assert min(samples.latencies_ms) > 0 and samples.calls >= 1 and samples.warmup_iterations
-    assert mine.latencies_ms == mine.baseline_ms == theirs.baseline_ms
-    assert mine.control_ms != mine.baseline_ms and theirs.latencies_ms != theirs.baseline_ms
+    assert first.latencies_ms == first.baseline_ms == second.baseline_ms
+    assert first.control_ms != first.baseline_ms and second.latencies_ms != second.baseline_ms
     alone_with_it = side_by_side(baseline, [other], CPU, 1)
     assert alone_with_it.samples.keys() == {other.id}
 
 
 def test_each_process_has_an_order_of_its_own() -> None:
-    """The same turns, in the same order when a process is made again, and in another one in another process."""
+    """Turns have one order when a process is made again, and another one in another process."""
     baseline, *others = (short(attention=name) for name in ("batched", "sdpa", "per_head"))
 
     def turns(process: int) -> list[str]:
-        told: list[str] = []
-        side_by_side(baseline, others, CPU, process, told.append)
-        return told
+        ids: list[str] = []
+        side_by_side(baseline, others, CPU, process, ids.append)
+        return ids
 
     first, again, second = turns(0), turns(0), turns(1)
     assert first == again != second and sorted(first) == sorted(second)

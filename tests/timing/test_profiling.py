@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.runner.runs import here
 from tests.small import MODEL
-from vitbench.cli.main import main
 from vitbench.timing.profiling import profiled
 
 
 def test_an_iteration_spends_its_time_in_what_it_calls(tmp_path: Path) -> None:
     cpu = torch.device("cpu")
-    found = profiled(MODEL, cpu, batch_size=4, mode="inference", dtype="float32", trace=tmp_path / "trace.json")
-    assert [each.ms for each in found] == sorted((each.ms for each in found), reverse=True)
-    assert sum(each.share for each in found) == pytest.approx(1.0)
-    calls = {each.name: each.calls for each in found}
+    operations = profiled(MODEL, cpu, batch_size=4, mode="inference", dtype="float32", trace=tmp_path / "trace.json")
+    assert [each.ms for each in operations] == sorted((each.ms for each in operations), reverse=True)
+    assert sum(each.share for each in operations) == pytest.approx(1.0)
+    calls = {each.name: each.calls for each in operations}
     assert calls["aten::addmm"] == 5 * MODEL.depth, (
         "qkv, projection, two of the MLP, and the head of a model of one block"
     )
@@ -29,12 +29,9 @@ def test_an_iteration_spends_its_time_in_what_it_calls(tmp_path: Path) -> None:
     assert any(event.get("name") == "aten::addmm" for event in events)
 
 
-def test_the_command_profiles_a_cell_of_a_suite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main(["profile", "pooling", "--small", "--cell", "mean", "--device", "cpu", "--batch", "2", "--top", "3"])
-    shown = capsys.readouterr().out
-    assert not ended.value.code and "mean, train, float32, 2 images on cpu" in shown and "aten::" in shown
+def test_the_command_profiles_a_cell_of_a_suite(tmp_path: Path) -> None:
+    options = ("--small", "--cell", "mean", "--device", "cpu", "--batch", "2", "--top", "3")
+    done = here("profile", "pooling", *options, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "mean, train, float32, 2 images on cpu" in done.stdout and "aten::" in done.stdout
     assert (tmp_path / "trace.json").stat().st_size > 1000

@@ -6,7 +6,6 @@ import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from tests.components.cases import device_for, slow_where_compiled
 from tests.runner.runs import Runs, here
 from tests.small import time_trial
-from tests.timing.test_subject import MODEL, trial
+from tests.timing.test_subject import CPU, MODEL, trial
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.trial import relevant
@@ -26,16 +25,9 @@ from vitbench.store import TimeValues
 from vitbench.timing.measure import alone
 from vitbench.timing.subject import Subject
 
-CPU = torch.device("cpu")
 RUNTIMES = registry.names("runtime")
-RICH = {
-    "registers": 2,
-    "qk_norm": "rmsnorm",
-    "gate": "headwise",
-    "mlp": "swiglu",
-    "positions": "rope_2d",
-    "pooling": "mean",
-}
+RICH = {"registers": 2, "qk_norm": "rmsnorm", "gate": "headwise", "mlp": "swiglu", "positions": "rope_2d",
+        "pooling": "mean"}  # fmt: skip
 """What ViTs are made of today."""
 WORST_OF_INT8 = 0.25
 """Drift up to which int8 has rounded and nothing else: a wrong layer drifts by 1."""
@@ -122,29 +114,25 @@ def test_int8_leaves_the_compiler_s_settings_alone() -> None:
     assert (torch._inductor.config.save_config_portable(), torch.get_float32_matmul_precision()) == before
 
 
-def test_runtimes_are_timed_side_by_side(tmp_path: Path) -> None:
+def test_runtimes_are_timed_side_by_side(runs: Runs) -> None:
     """The command, from the suite to the report: states, reasons, and the drift of each that ran."""
     names = ("eager", "onnxruntime", "openvino", "tensorrt")
     for name in names[1:3]:
         device_for(ModelSpec(runtime=name), training=False)
-    runs = Runs(tmp_path / "runs")
-    try:
-        text = runs.suite.read_text()
-        model = text[text.index("[model]") : text.index("[data]")]
-        runs.suite.write_text(
-            f'[suite]\nname = "small"\nquestion = "Does it run?"\n{model}[axes]\nruntime = {list(names)}\n'
-            '[time]\nbatch_sizes = [2]\nmodes = ["inference"]\nrounds = 1\niterations = 4\n'
-        )
-        done = here("time", str(runs.suite), "--results", str(runs.study), "--device", "cpu")
-        assert done.returncode == 0, done.stderr
-        found = {record.trial.model.runtime: record for record in runs.records()}
-        assert {name: record.state for name, record in found.items()} == {
-            "eager": "ok", "onnxruntime": "ok", "openvino": "ok", "tensorrt": "unsupported",
-        }  # fmt: skip
-        assert found["tensorrt"].reason == 'runtime "tensorrt" runs on cuda, not on cpu'
-        for name in names[:3]:
-            values = found[name].values
-            assert isinstance(values, TimeValues) and values.drift is not None and 0 < values.drift < 1e-5
-        assert "drift of the output" in (page := runs.report()) and "**drift of the output:**" in page
-    finally:
-        runs.close()
+    text = runs.suite.read_text()
+    model = text[text.index("[model]") : text.index("[data]")]
+    runs.suite.write_text(
+        f'[suite]\nname = "small"\nquestion = "Does it run?"\n{model}[axes]\nruntime = {list(names)}\n'
+        '[time]\nbatch_sizes = [2]\nmodes = ["inference"]\nrounds = 1\niterations = 4\n'
+    )
+    done = here("time", str(runs.suite), "--results", str(runs.study), "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    records = {record.trial.model.runtime: record for record in runs.records()}
+    assert {name: record.state for name, record in records.items()} == {
+        "eager": "ok", "onnxruntime": "ok", "openvino": "ok", "tensorrt": "unsupported",
+    }  # fmt: skip
+    assert records["tensorrt"].reason == 'runtime "tensorrt" runs on cuda, not on cpu'
+    for name in names[:3]:
+        values = records[name].values
+        assert isinstance(values, TimeValues) and values.drift is not None and 0 < values.drift < 1e-5
+    assert "drift of the output" in (page := runs.report()) and "**drift of the output:**" in page

@@ -1,4 +1,4 @@
-"""What is timed: every level and mode runs, is counted, and is checked again after timing."""
+"""Subjects of timing: every level and mode runs, is counted, and is checked again after timing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,8 @@ from vitbench.timing.subject import Subject
 
 CPU = torch.device("cpu")
 MODEL = ModelSpec(image_size=16, patch_size=4, dim=32, depth=2, heads=2)
-RICH = {
-    "registers": 2,
-    "qk_norm": "l2",
-    "gate": "headwise",
-    "bias": "relative",
-    "block": "parallel",
-    "residual": "layerscale",
-}
+RICH = {"registers": 2, "qk_norm": "l2", "gate": "headwise", "bias": "relative", "block": "parallel",
+        "residual": "layerscale"}  # fmt: skip
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 

@@ -14,20 +14,20 @@ from tools import pins
 def read(name: str) -> dict[str, tuple[str, int]]:
     """Package → its version and how many hashes it has."""
     text = (REPOSITORY / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
-    found = {}
+    packages = {}
     for entry in re.sub(r"^#.*\n", "", text).replace(" \\\n", " ").splitlines():
         package, *hashes = entry.split()
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), entry
-        found[package.partition("==")[0]] = package.partition("==")[2], len(hashes)
-    return found
+        packages[package.partition("==")[0]] = package.partition("==")[2], len(hashes)
+    return packages
 
 
 @pytest.mark.parametrize(("name", "extra"), [("run", ""), ("test", "dev")])
 def test_every_package_that_is_needed_is_pinned_with_its_hashes_and_no_other(name: str, extra: str) -> None:
-    found = read(name)
-    assert set(found) == pins.needed(extra)
-    assert all(hashes for _, hashes in found.values())
-    assert {package: of for package, (of, _) in found.items()} == {package: version(package) for package in found}
+    pinned = read(name)
+    assert set(pinned) == pins.needed(extra)
+    assert all(hashes for _, hashes in pinned.values())
+    assert {package: of for package, (of, _) in pinned.items()} == {package: version(package) for package in pinned}
 
 
 def test_a_run_needs_less_than_the_tests_and_the_same_versions() -> None:

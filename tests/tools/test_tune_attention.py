@@ -16,13 +16,7 @@ pytest.importorskip("triton")
 import vitbench
 from tools import tune_attention
 from tools.attention_candidates import candidates
-from tools.tune_attention import (
-    CHECKED,
-    SHAPES,
-    TuningJob,
-    label,
-    winner,
-)
+from tools.tune_attention import CHECKED, SHAPES, TuningJob, label, winner
 from vitbench.kernels.attention_tiles import Split, Streamed, Whole, choose, power_of_two
 
 
@@ -100,11 +94,11 @@ def test_checks_and_times_what_it_is_given_and_finds_a_wrong_plan() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for direction, found in zip(("forward", "backward"), json.loads(done.stdout), strict=True):
-        assert [row["state"] for row in found["checks"]] == ["right", "right", "incorrect"], found["checks"]
-        assert {row["direction"] for row in found["checks"]} == {direction}
-        assert {"sdpa_math", "sdpa_flash"} <= found["laps"]["last_rounds_ms"].keys()
-        assert found["summary"]["winner"] in found["laps"]["last_rounds_ms"]
+    for direction, report in zip(("forward", "backward"), json.loads(done.stdout), strict=True):
+        assert [row["state"] for row in report["checks"]] == ["right", "right", "incorrect"], report["checks"]
+        assert {row["direction"] for row in report["checks"]} == {direction}
+        assert {"sdpa_math", "sdpa_flash"} <= report["laps"]["last_rounds_ms"].keys()
+        assert report["summary"]["winner"] in report["laps"]["last_rounds_ms"]
 
 
 def _serve_and_die(pipe: Any) -> None:

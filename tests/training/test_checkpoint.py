@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import random
 import signal
@@ -19,7 +18,11 @@ import pytest
 import torch
 from safetensors.torch import load
 
+from tests.bad_input import Evil
+from tests.components.cases import COMPONENTS
+from tests.conftest import wants_compiler
 from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.training.stages import CPU, silent
 from vitbench import registry
 from vitbench.config import TrainSpec, TrainTrial
 from vitbench.config.trial import TuneTrial
@@ -29,7 +32,6 @@ from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupt
 from vitbench.training.loop import Fitted, train, tune
 from vitbench.training.stepper import CHECK_EVERY, Diverged, Stepper
 
-CPU = torch.device("cpu")
 NEVER = 1e9
 
 # 160 training images: epochs of 50 + 50 + 50 + 10, and a last one that the budget ends after 50 + 50 + 10.
@@ -43,10 +45,6 @@ DROPPING = MODEL.model_copy(update={"depth": 2, "dropout": 0.1, "attention_dropo
 
 def rich(**changes: object) -> TrainTrial:
     return train_trial(model=DROPPING, train=RICH.model_copy(update=changes))
-
-
-def silent(_: str) -> None:
-    pass
 
 
 def fit(trial: TrainTrial | TuneTrial, *rest: Any) -> Fitted:
@@ -123,17 +121,16 @@ def test_under_other_recipes_too(changes: dict[str, object], tmp_path: Path) -> 
 @pytest.mark.slow
 def test_with_every_component_that_trains_here(tmp_path: Path) -> None:
     seen = set()
-    for slot in registry.slots():
-        for name in registry.names(slot):
-            model = MODEL.model_copy(update={slot: name, "dropout": 0.1, "depth": 2, "drop_path": 0.1})
-            if model.unsupported("cpu", "float32", True) is None and not model.conflicts():
-                trial = train_trial(model=model)
-                path = tmp_path / f"{slot}-{name}"
-                interrupt(trial, path, 2)
-                resumed = fit(trial, CPU, silent, Checkpointing(path))
-                assert resumed.course.resumed_at == (2,)
-                assert numbers(resumed) == numbers(fit(trial, CPU, silent)), (slot, name)
-                seen.add(slot)
+    for slot, name in COMPONENTS:
+        model = MODEL.model_copy(update={slot: name, "dropout": 0.1, "depth": 2, "drop_path": 0.1})
+        if model.unsupported("cpu", "float32", True) is None and not model.conflicts():
+            trial = train_trial(model=model)
+            path = tmp_path / f"{slot}-{name}"
+            interrupt(trial, path, 2)
+            resumed = fit(trial, CPU, silent, Checkpointing(path))
+            assert resumed.course.resumed_at == (2,)
+            assert numbers(resumed) == numbers(fit(trial, CPU, silent)), (slot, name)
+            seen.add(slot)
     assert seen == set(registry.slots())
 
 
@@ -248,14 +245,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-class Payload:
-    def __init__(self, sentinel: Path) -> None:
-        self.sentinel = sentinel
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return os.mkdir, (str(self.sentinel),)
-
-
 def flip(content: bytes, index: int, bit: int = 0) -> bytes:
     return content[:index] + bytes([content[index] ^ 1 << bit]) + content[index + 1 :]
 
@@ -267,7 +256,7 @@ DAMAGE: dict[str, Callable[[bytes, Path], bytes]] = {
     "tensor bit": lambda c, _: flip(c, len(c) - 1000),
     "number in the JSON": lambda c, _: c.replace(rb"\"steps\":6", rb"\"steps\":7"),
     "a tensor's name": lambda c, _: c.replace(b'"model.head.bias"', b'"model.bead.bias"'),
-    "pickle": lambda c, sentinel: pickle.dumps(Payload(sentinel)),
+    "pickle": lambda c, sentinel: pickle.dumps(Evil(sentinel)),
     "JSON": lambda c, _: b'{"steps": 6}',
     "other safetensors": lambda c, _: (8).to_bytes(8, "little") + b"{}      ",
 }
@@ -289,17 +278,17 @@ def test_a_damaged_checkpoint_is_set_aside_by_name(damage: str, sound: bytes, tm
 
 def test_no_flipped_bit_and_no_cut_passes_for_sound(sound: bytes, tmp_path: Path) -> None:
     trial = rich()
-    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
+    identity = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
     path = tmp_path / "c"
     path.write_bytes(sound)
-    whole = read(path, mine)
+    whole = read(path, identity)
     chance = random.Random(0)
     header = 8 + int.from_bytes(sound[:8], "little")
     for _ in range(300):
         index = chance.randrange(header if chance.random() < 0.7 else len(sound))
         path.write_bytes(chance.choice([flip(sound, index, chance.randrange(8)), sound[:index]]))
         try:
-            got = read(path, mine)
+            got = read(path, identity)
         except BadCheckpoint:
             continue
         # A flip that changes nothing, such as a space of the header's padding into another blank.
@@ -337,10 +326,10 @@ def test_a_state_that_a_new_model_cannot_hold_is_not_used(sound: bytes, tmp_path
     """As of a component that makes a buffer while it trains: without it the run would be another one."""
     trial, path, lines = rich(), tmp_path / "c", list[str]()
     path.write_bytes(sound)
-    mine = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
-    kept = read(path, mine)
+    identity = resume.identity(trial, fit(rich(images=50), CPU, silent).data[0].checksum, CPU)
+    kept = read(path, identity)
     kept.tensors["model.encoder.running_mean"] = torch.zeros(3)
-    files.write(path, kept, mine)
+    files.write(path, kept, identity)
     fitted = fit(trial, CPU, lines.append, Checkpointing(path))
     assert fitted.course.resumed_at == ()
     assert lines[0] == "checkpoint is not used, training starts anew: other tensors model.encoder.running_mean"
@@ -433,10 +422,7 @@ def test_on_a_gpu_it_goes_on_to_rounding(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("default")
 def test_a_compiled_run_is_resumed(tmp_path: Path) -> None:
     """To rounding: the compiler may choose another kernel for the batch at which a process begins."""
-    import shutil
-
-    if shutil.which("c++") is None:
-        pytest.skip("compiling for the CPU needs a C++ compiler")
+    wants_compiler()
     trial = train_trial(train=TRAIN.model_copy(update={"epochs": 2, "compile": True}))
     interrupt(trial, tmp_path / "c", 5)
     torch.compiler.reset()

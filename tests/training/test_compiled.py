@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.small import TRAIN, time_trial, train_trial
+from tests.training.stages import CPU, silent
 from vitbench.config import TimeSpec
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.loop import train
@@ -18,12 +19,11 @@ pytestmark = [
     # torch's own compiler warns of its own deprecations.
     pytest.mark.filterwarnings("default"),
 ]
-CPU = torch.device("cpu")
 
 
 def test_compiled_training_is_training() -> None:
     plain, compiled = (
-        train(train_trial(train=TRAIN.model_copy(update={"compile": c, "epochs": 2})), CPU, lambda _: None)
+        train(train_trial(train=TRAIN.model_copy(update={"compile": c, "epochs": 2})), CPU, silent)
         for c in (False, True)
     )
     assert compiled.test_loss == pytest.approx(plain.test_loss, rel=1e-3)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.trial import TrainTrial, mismatches
@@ -22,7 +22,7 @@ from vitbench.training.checkpoint import discard
 from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught
 from vitbench.training.loop import train
 
-RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "distillation": "hard", "teacher_epochs": 2})
+RECIPE = recipe_with(distillation="hard", teacher_epochs=2)
 TOKEN = MODEL.model_copy(update={"pooling": "distilled"})
 
 

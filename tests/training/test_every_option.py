@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.conftest import wants_compiler
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import silent
 from vitbench.config import TrainSpec
 from vitbench.config.dead_fields import CONDITIONS, dead_letters
@@ -96,19 +96,19 @@ CASES = [
 def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[TrainValues]:
     if "start" in changes:
         changes["start"] = str(save_weights(build_model(MODEL, 1), folder / "weights.safetensors"))
-    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "batch_size": 15, **changes})
+    recipe = recipe_with(**{"batch_size": 15, **changes})
     trials = [
         train_trial(train=recipe, data=FEW, seed=seed).model_copy(update={"device": device}) for seed in range(seeds)
     ]
     if reason := trials[0].unsupported(device):
         pytest.skip(reason)
-    found = (
+    results = (
         train_stack(trials, torch.device(device), silent)
         if recipe.stack_seeds
         else [train(trial, torch.device(device), silent) for trial in trials]
     )
-    values = [each for each in found if isinstance(each, TrainValues)]
-    assert len(values) == seeds, found
+    values = [each for each in results if isinstance(each, TrainValues)]
+    assert len(values) == seeds, results
     return values
 
 
@@ -117,21 +117,15 @@ def losses(device: str, seeds: int, changes: tuple[tuple[str, Any], ...]) -> lis
     return [values.test_loss for values in trained(device, Path(), seeds, **dict(changes))]
 
 
-def wants_compiler() -> None:
-    """Skips where there is none: torch makes C++ of what it compiles for a CPU, and a user may do without."""
-    if shutil.which("c++") is None:
-        pytest.skip("compiling for the CPU needs a C++ compiler")
-
-
 @pytest.mark.parametrize("field", CONDITIONS)
 def test_a_dead_letter_changes_nothing_and_its_condition_gives_it_an_effect(field: str, tmp_path: Path) -> None:
     with_condition = OPTIONS[field][0]
     alone = {field: with_condition[field]}
-    (found,) = trained("cpu", tmp_path, **alone)
-    assert [found.test_loss] == losses("cpu", 1, ())
-    plain, used = (TrainSpec.model_validate({**TRAIN.model_dump(), **given}) for given in (alone, with_condition))
-    (said,) = dead_letters([plain])
-    assert said.startswith(f"train.{field} has no effect")
+    (values,) = trained("cpu", tmp_path, **alone)
+    assert [values.test_loss] == losses("cpu", 1, ())
+    plain, used = (recipe_with(**given) for given in (alone, with_condition))
+    (message,) = dead_letters([plain])
+    assert message.startswith(f"train.{field} has no effect")
     assert dead_letters([plain, used]) == dead_letters([used]) == []
 
 
@@ -145,13 +139,13 @@ def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], dev
     if option.get("compile") and device == "cpu":
         wants_compiler()
     seeds = 2 if field.startswith("stack") else 1
-    found = trained(device, tmp_path, seeds, **option)
+    results = trained(device, tmp_path, seeds, **option)
     plain = losses(device, seeds, tuple(NEUTRAL.get(field, {}).items()))
-    for one, loss in zip(found, plain, strict=True):
+    for one, loss in zip(results, plain, strict=True):
         assert math.isfinite(one.test_loss) and one.steps >= 2
         if field in MOVES_NOTHING:
             assert one.test_loss == pytest.approx(loss, rel=1e-3)
         else:
             assert one.test_loss != loss, "the option changed nothing"
-    assert (found[0].stacked, found[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
-    assert len(found[0].test_accuracies_at) == len(option.get("test_sizes", ()))
+    assert (results[0].stacked, results[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
+    assert len(results[0].test_accuracies_at) == len(option.get("test_sizes", ()))

@@ -28,8 +28,8 @@ def test_it_is_that_of_the_first_batch_of_an_epoch_of_few() -> None:
     first = next(iter(Batches(splits(trial.data, MODEL, 0), RECIPE, 0).epoch(0)))
     torch.nn.functional.cross_entropy(model(first.images()), first.labels).backward()
     by_hand = sum(float(p.grad.square().sum()) for p in model.parameters() if p.grad is not None) ** 0.5
-    found = norms()
-    assert found[0] == pytest.approx(by_hand, rel=1e-4) and found[1] is not None and found[1] != found[0]
+    one, other = norms()
+    assert one == pytest.approx(by_hand, rel=1e-4) and other is not None and other != one
 
 
 def test_it_is_the_one_before_clipping() -> None:
@@ -42,9 +42,9 @@ def test_it_is_a_mean_over_evenly_spaced_steps(monkeypatch: pytest.MonkeyPatch) 
     taken: list[float] = []
     real = stepper.gradient_norms
     monkeypatch.setattr(stepper, "gradient_norms", lambda m: (norm := real(m), taken.append(float(norm)))[0])
-    found = norms()
+    means = norms()
     assert len(taken) == 4, "of 4 steps in each of 2 epochs the first and the third"
-    assert found == [pytest.approx((taken[0] + taken[1]) / 2), pytest.approx((taken[2] + taken[3]) / 2)]
+    assert means == [pytest.approx((taken[0] + taken[1]) / 2), pytest.approx((taken[2] + taken[3]) / 2)]
 
 
 def test_members_of_a_stack_have_their_own() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, results, resumed, silent
-from vitbench.config import ModelSpec, TrainSpec, TrainTrial
+from vitbench.config import ModelSpec, TrainTrial
 from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.store import TrainValues
@@ -32,10 +32,10 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def trial(seed: int = 0, model: ModelSpec = MODEL, device: str = "cpu", **changes: Any) -> TrainTrial:
-    """Of 10 whole steps and a ragged one in each of its epochs."""
+    """A trial of 10 whole steps and a ragged one in each of its epochs."""
     if "distillation" in changes:
         model = model.model_copy(update={"pooling": "distilled"})
-    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "epochs": 3, "batch_size": 15, **changes})
+    recipe = recipe_with(**{"epochs": 3, "batch_size": 15, **changes})
     return train_trial(model=model, train=recipe, seed=seed).model_copy(update={"device": device})
 
 
@@ -47,10 +47,10 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     def record(step: Callable[[], None], stream: None) -> Callable[[], object]:
         assert stream is None
         counts.append(0)
-        mine = len(counts) - 1
+        number = len(counts) - 1
 
         def replay() -> None:
-            counts[mine] += 1
+            counts[number] += 1
             step()
 
         return replay
@@ -124,7 +124,7 @@ def test_memory_that_is_short_is_not_worked_round(monkeypatch: pytest.MonkeyPatc
 def test_on_a_gpu(option: dict[str, Any], seeds: int, compiled: bool) -> None:
     """Losses of each epoch are those of steps that are launched one by one, and the graph is what ran."""
     torch.compiler.reset()  # else the models of other tests use up the recompilations that torch allows
-    device, found = torch.device("cuda"), []
+    device, losses = torch.device("cuda"), []
     for changes in ({}, {"cuda_graphs": True, "compile": compiled}):
         # torch 2.11 cannot compile a stack's sdpa on a GPU: "LSE is not correctly aligned", in its backward.
         model = MODEL.model_copy(update={"attention": "batched" if compiled and seeds > 1 else "sdpa"})
@@ -133,9 +133,9 @@ def test_on_a_gpu(option: dict[str, Any], seeds: int, compiled: bool) -> None:
         graph = fitted.stepper.graph
         assert not fitted.notices
         assert graph is None or graph.replays == 2 * 10 - graphs.FIRST_STEPS
-        found.append([(e.train_loss, e.validation_loss, e.gradient_norm) for m in fitted.course.epochs for e in m])
+        losses.append([(e.train_loss, e.validation_loss, e.gradient_norm) for m in fitted.course.epochs for e in m])
     rough = "precision" in option or option["optimizer"] == "muon"
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*losses, strict=True):
         assert one == pytest.approx(other, rel=5e-2 if rough else 2e-3)
 
 

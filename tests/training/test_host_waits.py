@@ -15,7 +15,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.small import DATA, MODEL, TRAIN
+from tests.small import DATA, MODEL, recipe_with
+from tests.training.stages import CPU
 from vitbench.config import TrainSpec
 from vitbench.data.batches import Batch, Batches
 from vitbench.data.load import splits
@@ -25,7 +26,6 @@ from vitbench.training.probe import Probe
 from vitbench.training.stack import Stack
 from vitbench.training.stepper import Stepper
 
-CPU = torch.device("cpu")
 READ = frozenset({"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2", "argwhere",
                   "unique_dim", "unique_consecutive", "bincount"})  # fmt: skip
 """Operations whose result, or its shape, Python needs at once."""
@@ -108,7 +108,7 @@ def steps(recipe: TrainSpec, device: torch.device, more: Callable[[], object] = 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("option", OPTIONS, ids=str)
 def test_a_step_reads_nothing_back(option: dict[str, Any], device: str) -> None:
-    steps(TrainSpec.model_validate({**TRAIN.model_dump(), "batch_size": 32, **option}), torch.device(device))
+    steps(recipe_with(batch_size=32, **option), torch.device(device))
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_step_reads_nothing_back(option: dict[str, Any], device: str) -> None:
 )
 def test_a_read_is_seen(read: Callable[[], object]) -> None:
     with pytest.raises(AssertionError, match="waits for the device"):
-        steps(TRAIN.model_copy(update={"batch_size": 32}), CPU, read)
+        steps(recipe_with(batch_size=32), CPU, read)

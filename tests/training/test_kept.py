@@ -49,9 +49,9 @@ def test_a_file_gives_the_loss_that_was_recorded(model: ModelSpec, option: dict[
 
 def test_a_folder_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("a file where the folder should be")
-    said: list[str] = []
-    values = train(train_trial(), CPU, said.append, weights=tmp_path / "weights")
-    assert values.test_loss > 0 and "its weights are not kept" in said[-1]
+    lines: list[str] = []
+    values = train(train_trial(), CPU, lines.append, weights=tmp_path / "weights")
+    assert values.test_loss > 0 and "its weights are not kept" in lines[-1]
 
 
 @pytest.mark.parametrize("changes", [{}, {"attention": "batched", "norm_layer": "rmsnorm", "positions": "rope_2d"}])
@@ -64,8 +64,7 @@ def test_each_member_of_a_stack_has_its_own(changes: dict[str, str], tmp_path: P
         assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-4)
 
 
-def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "runs")
+def test_a_run_keeps_them_when_asked_and_says_what_it_lacks(runs: Runs) -> None:
     assert runs.run_here().returncode == 0
     assert not (runs.study / "weights").exists()
     again = runs.run_here("--keep-weights", "--set", "train.seeds=[0, 1]")

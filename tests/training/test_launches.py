@@ -85,6 +85,6 @@ def test_a_step_launches_little_beside_its_model(
         logits.backward(gradient.to(logits.dtype))
     of_chunk, of_step, of_model = (each.counts.total() for each in (making, whole, models))
     assert 100 < of_model < of_step
-    found = of_chunk / chunk + of_step - of_model
+    launches = of_chunk / chunk + of_step - of_model
     assert not models.counts - whole.counts
-    assert found <= most, f"{of_chunk} for {chunk} batches, {of_step} a step, of them {of_model} of the model"
+    assert launches <= most, f"{of_chunk} for {chunk} batches, {of_step} a step, of them {of_model} of the model"

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.components.cases import COMPONENTS
 from tests.small import DATA, MODEL, TRAIN, train_trial
-from vitbench import registry
+from tests.training.stages import CPU, silent
 from vitbench.config import DataSpec, TrainSpec
 from vitbench.data.images import Images, Splits
 from vitbench.model.build import build_model
@@ -20,11 +21,9 @@ from vitbench.training import loop
 from vitbench.training.loop import train
 from vitbench.training.stepper import Stepper, Tally, shared
 
-CPU = torch.device("cpu")
-
 
 def run(**changes: object) -> TrainValues:
-    return train(train_trial(**changes), CPU, lambda _: None)
+    return train(train_trial(**changes), CPU, silent)
 
 
 def test_learns_from_real_images(lossless: Path) -> None:
@@ -68,11 +67,10 @@ def test_the_same_trial_gives_the_same_numbers() -> None:
 def test_every_cell_sees_the_same_batches() -> None:
     """Across all components of all slots that train on this machine."""
     digests = set()
-    for slot in registry.slots():
-        for name in registry.names(slot):
-            model = MODEL.model_copy(update={slot: name})
-            if model.unsupported("cpu", "float32", True) is None and not model.conflicts():
-                digests.add(run(model=model, train=TRAIN.model_copy(update={"flip": True})).batches_digest)
+    for slot, name in COMPONENTS:
+        model = MODEL.model_copy(update={slot: name})
+        if model.unsupported("cpu", "float32", True) is None and not model.conflicts():
+            digests.add(run(model=model, train=TRAIN.model_copy(update={"flip": True})).batches_digest)
     assert len(digests) == 1
 
 

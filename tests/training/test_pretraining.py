@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from tests.components.cases import COMPONENTS, device_for, small
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench import registry
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
@@ -32,7 +32,7 @@ from vitbench.training.probe import Probe
 from vitbench.training.stage import StageSetting
 from vitbench.training.stepper import Diverged, Stepper
 
-RECIPE = TrainSpec.model_validate({**TRAIN.model_dump(), "pretrain_epochs": 2, "decoder_dim": 32})
+RECIPE = recipe_with(pretrain_epochs=2, decoder_dim=32)
 
 
 def recipe(**changes: Any) -> TrainSpec:
@@ -98,20 +98,21 @@ def test_what_is_hidden_moves_nothing(spec: ModelSpec) -> None:
     seen = orders(spec.patches)[:, : autoencoder.visible]
     assert seen.shape == (6, spec.patches // 4)
     given = images()
-    _, shown = _mask(autoencoder, seen, given)
+    mask = _mask(autoencoder, seen, given)
     with torch.no_grad():
         predicted = autoencoder.predict(given, seen)
         assert torch.isfinite(predicted).all() and predicted.shape == (6, spec.patches, 3 * 16 * 16 // spec.patches)
         if spec.patching not in ("conv_tokenizer", "conv_stem", "resnet_stem"):  # whose patches overlap
-            torch.testing.assert_close(autoencoder.predict(given * shown, seen), predicted)
-        assert not torch.equal(autoencoder.predict(given * (1 - shown), seen), predicted)
+            torch.testing.assert_close(autoencoder.predict(given * mask, seen), predicted)
+        assert not torch.equal(autoencoder.predict(given * (1 - mask), seen), predicted)
 
 
-def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    """(B, 1, 16, 16), 1 where a pixel's patch is seen."""
     side = math.isqrt(autoencoder.patches)
-    shown = torch.zeros(len(given), 1, side, side)
-    shown[torch.arange(len(given))[:, None], 0, seen // side, seen % side] = 1.0
-    return seen, shown.repeat_interleave(16 // side, 2).repeat_interleave(16 // side, 3)
+    patches = torch.zeros(len(given), 1, side, side)
+    patches[torch.arange(len(given))[:, None], 0, seen // side, seen % side] = 1.0
+    return patches.repeat_interleave(16 // side, 2).repeat_interleave(16 // side, 3)
 
 
 def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +126,7 @@ def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(autoencoder, "predict", lambda *_, where=where: wanted + 2.0 * where)
         assert autoencoder(given, order).item() == pytest.approx(loss, abs=1e-6)
     whole, mask = autoencoder.reconstruct(given, order)
-    assert torch.equal(mask, _mask(autoencoder, seen, given)[1].expand_as(given))
+    assert torch.equal(mask, _mask(autoencoder, seen, given).expand_as(given))
     torch.testing.assert_close(whole, given, atol=1e-4, rtol=1e-4)  # what was seen is kept, the rest is predicted
     assert mean.shape == std.shape == (6, 16, 1)
 
@@ -175,9 +176,9 @@ def test_one_patch_is_refused() -> None:
 
 def test_nothing_of_labels_is_in_its_recipe() -> None:
     asked = recipe(label_smoothing=0.1, mixup=0.8, cutmix=1.0, erasing=0.5, ema=0.9, frozen=True, crop_padding=2)
-    mine = recipe_of(asked)
-    assert (mine.epochs, mine.learning_rate, mine.crop_padding) == (2, asked.pretrain_learning_rate, 2)
-    assert not any((mine.label_smoothing, mine.mixup, mine.cutmix, mine.erasing, mine.ema, mine.frozen))
+    stage = recipe_of(asked)
+    assert (stage.epochs, stage.learning_rate, stage.crop_padding) == (2, asked.pretrain_learning_rate, 2)
+    assert not any((stage.label_smoothing, stage.mixup, stage.cutmix, stage.erasing, stage.ema, stage.frozen))
 
 
 def test_a_probe_trains_the_head_alone() -> None:
@@ -194,7 +195,7 @@ def test_a_probe_trains_the_head_alone() -> None:
 
 
 def test_a_probe_sees_features_on_one_scale() -> None:
-    """What the weights before it are multiplied by changes nothing: starts are compared at one learning rate."""
+    """A factor of the weights before it changes nothing: starts are compared at one learning rate."""
     model = build_model(MODEL, 0)
     probe, given = Probe(model), images(32)
     answers = probe.train()(given)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.small import DATA, MODEL, TRAIN, train_trial
+from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import TrainSpec
 from vitbench.data.batches import Batches
@@ -29,16 +29,12 @@ OPTIONS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def recipe(**changes: Any) -> TrainSpec:
-    return TrainSpec.model_validate({**TRAIN.model_dump(), **changes})
-
-
 def run(**changes: Any) -> TrainValues:
-    return train(train_trial(train=recipe(**changes)), CPU, silent)
+    return train(train_trial(train=recipe_with(**changes)), CPU, silent)
 
 
 def batches(seed: int = 0, **changes: Any) -> Batches:
-    return Batches(splits(DATA, MODEL, seed), recipe(**changes), seed)
+    return Batches(splits(DATA, MODEL, seed), recipe_with(**changes), seed)
 
 
 @pytest.mark.parametrize("option", [o for o in OPTIONS if "repeats" not in o], ids=str)
@@ -65,18 +61,18 @@ def test_the_order_of_the_images_is_the_seed_s_and_the_epoch_s() -> None:
     def order(seed: int, epoch: int) -> tuple[int, ...]:
         return tuple(torch.cat([b.labels for b in Batches(data, TrainSpec(batch_size=12), seed).epoch(epoch)]).tolist())
 
-    found = {(seed, epoch): order(seed, epoch) for seed in (0, 1, 2) for epoch in (0, 1)}
-    assert all(sorted(each) == list(range(50)) for each in found.values())
-    assert len(set(found.values())) == 6 and order(1, 1) == found[1, 1]
+    orders = {(seed, epoch): order(seed, epoch) for seed in (0, 1, 2) for epoch in (0, 1)}
+    assert all(sorted(each) == list(range(50)) for each in orders.values())
+    assert len(set(orders.values())) == 6 and order(1, 1) == orders[1, 1]
 
 
 def test_repeats_show_an_image_several_times_in_a_batch_and_mixing_pairs_others() -> None:
     images = Images(torch.zeros(50, 3, 4, 4, dtype=torch.uint8), torch.arange(50))
-    found = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)
-    order = torch.cat([batch.labels for batch in found.epoch(0)]).tolist()
-    assert len(order) == 50 and len(found) == 5
+    loader = Batches(replace(splits(DATA, MODEL, 0), train=images), TrainSpec(batch_size=12, repeats=3), seed=0)
+    order = torch.cat([batch.labels for batch in loader.epoch(0)]).tolist()
+    assert len(order) == 50 and len(loader) == 5
     assert sorted(Counter(order).values()) == [2] + [3] * 16
-    for batch in found.epoch(0):
+    for batch in loader.epoch(0):
         assert max(Counter(batch.labels.tolist()).values()) == 3 or len(batch) < 12
         assert len(batch) < 12 or not (batch.labels == batch.labels.roll(1, 0)).any(), "views of one image"
 
@@ -103,14 +99,14 @@ def test_the_loss_of_mixed_images_is_that_of_mixed_labels(smoothing: float) -> N
 
 
 def test_the_average_is_judged_in_the_models_place() -> None:
-    trial = train_trial(train=recipe(ema=0.9, epochs=3))
+    trial = train_trial(train=recipe_with(ema=0.9, epochs=3))
     fitted = fit([trial], CPU, silent)
     judged = fitted.stepper.modules()["average"]
     assert not all(map(torch.equal, judged.parameters(), fitted.stepper.module.parameters()))
     data = splits(DATA, MODEL, 0)
     pixels = data.normalise(data.test.pixels)
     assert torch.equal(fitted.stepper.judge([pixels])[0], judged.eval()(pixels))
-    alone = fit([train_trial(train=recipe(epochs=3))], CPU, silent)
+    alone = fit([train_trial(train=recipe_with(epochs=3))], CPU, silent)
     assert all(map(torch.equal, alone.stepper.module.parameters(), fitted.stepper.module.parameters()))
     assert alone.course.epochs[0][-1].train_loss == fitted.course.epochs[0][-1].train_loss
     assert alone.course.epochs[0][-1].validation_loss != fitted.course.epochs[0][-1].validation_loss
@@ -152,4 +148,4 @@ def test_muon_moves_matrices_of_blocks_and_inner_filters_and_adamw_the_rest(patc
 
 def test_a_square_that_is_wiped_has_an_even_side() -> None:
     with pytest.raises(ValueError, match="cutout"):
-        recipe(cutout=5)
+        recipe_with(cutout=5)

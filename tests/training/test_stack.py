@@ -8,23 +8,22 @@ from typing import Any
 import pytest
 import torch
 
-from tests.components.cases import fitted
-from tests.small import MODEL, TRAIN, train_trial
+from tests.components.cases import COMPONENTS
+from tests.small import MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, TIMED, silent
-from vitbench import registry
-from vitbench.config import ModelSpec, TrainSpec, TrainTrial
+from vitbench.config import ModelSpec, TrainTrial
 from vitbench.data.batches import Batch
+from vitbench.model.contract import fitted
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_stack
 from vitbench.training.stepper import Diverged
 
 SEEDS = (0, 1, 5)
-COMPONENTS = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
 OF_THE_PROGRAM = TIMED | {"stacked"}
 
 
 def trials(model: ModelSpec = MODEL, **changes: Any) -> list[TrainTrial]:
-    recipe = TrainSpec.model_validate({**TRAIN.model_dump(), "epochs": 2, **changes})
+    recipe = recipe_with(**{"epochs": 2, **changes})
     return [train_trial(model=model, train=recipe, seed=seed) for seed in SEEDS]
 
 
