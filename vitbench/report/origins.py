@@ -30,6 +30,10 @@ class Origins:
         """Letter of an origin; "?" where its records tell no environment."""
         return self.letters.get(origin, "?")
 
+    def letters_of(self, origins: pd.Series[str]) -> list[str]:
+        """The letter of each origin in a column; empty where there is none."""
+        return [self.letter(origin) if isinstance(origin, str) else "" for origin in origins]
+
     def of(self, rows: pd.DataFrame) -> list[str]:
         """Origins of those among some trials that have a result, in the order of their letters."""
         return self._in_order(dict.fromkeys(_origin(rows.loc[_has_result(rows), ["origin"]].drop_duplicates())))

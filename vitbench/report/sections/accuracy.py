@@ -223,7 +223,7 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
     frame = frame.assign(**stood_for)
     frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
-    frame["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in frame["origin"]]
+    frame["origin"] = view.origins.letters_of(frame["origin"])
     first = ["device", "cell", *view.axes, "state", "origin", "n", "planned", *stood_for]
     return frame[[*first, *(c for c in frame.columns if c not in first)]]
 

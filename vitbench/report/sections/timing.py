@@ -72,7 +72,7 @@ def frame(view: View) -> pd.DataFrame:
     numbers = view.time[columns].copy()
     if numbers["drift"].isna().all():
         numbers = numbers.drop(columns="drift")
-    numbers["origin"] = [view.origins.letter(o) if isinstance(o, str) else "" for o in numbers["origin"]]
+    numbers["origin"] = view.origins.letters_of(numbers["origin"])
     return numbers
 
 
