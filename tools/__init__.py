@@ -1,1 +1,1 @@
-"""What developers of vitbench run: tuning, and scripts for a machine with a GPU. Not part of the package."""
+"""Tools for developers of vitbench: tuning, and scripts for a machine with a GPU. Not part of the package."""

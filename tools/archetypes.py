@@ -103,7 +103,7 @@ def in_turns(number: int = 20, processes: int = 3, wide: float = 1.0, load: floa
 
 
 def on_a_gpu(values: Values) -> Values:
-    """What only a GPU tells, and ceilings of the device."""
+    """Values that only a GPU gives, and ceilings of the device."""
     if isinstance(values, TrainValues):
         return values.model_copy(update={
             "peak_flops_per_s": 1e12, "peak_reserved_mib": 200.0, "test_most_common_pct": 12.0,
@@ -122,7 +122,7 @@ def on_a_gpu(values: Values) -> Values:
 
 
 def by_length(values: Values) -> Values:
-    """What a run costs follows from its epochs."""
+    """The cost of a run follows from its epochs."""
     if isinstance(values, TrainValues):
         return values.model_copy(update={"train_flops": 10**10 * values.steps})
     return values
@@ -206,7 +206,7 @@ PLANS: Mapping[str, Plan] = {
 
 
 def with_damage(path: Path) -> StudyFolder:
-    """Of the records one is torn and one is of a trial outside the plan."""
+    """One record is torn, and one is of a trial outside the plan."""
     study = build(path, PLANS["retries"])
     whole = sorted((path / "records").iterdir())[0].read_text()
     (path / "records" / "0-torn.json").write_text(whole[:300])
@@ -262,7 +262,7 @@ def with_a_late_history(path: Path) -> StudyFolder:
 
 
 def with_stand_ins(path: Path) -> StudyFolder:
-    """Of equivalent implementations one alone is trained with every seed, and some are said to disagree."""
+    """One of some equivalent implementations alone is trained with every seed, and some are said to disagree."""
 
     def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
         return ("pending" if kind == "train" and seed and cell.axes["attention"] == "sdpa" else "ok"), ""

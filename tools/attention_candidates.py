@@ -24,14 +24,14 @@ def candidates(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> l
     In float32, whose products bypass the tensor cores, the choice and some streamed plans alone.
     """
     helds, streams, warps, stages = _STREAMED[dtype.itemsize > 2]
-    found: list[Plan] = [choose(tokens, width, dtype, backward)]
+    plans: list[Plan] = [choose(tokens, width, dtype, backward)]
     if dtype.itemsize <= 2:
-        found += _split(tokens, backward)
-        found += _whole_backward(tokens) if backward else _whole_forward(tokens)
+        plans += _split(tokens, backward)
+        plans += _whole_backward(tokens) if backward else _whole_forward(tokens)
     for held, streamed, warp, stage in product(helds, streams, warps, stages):
         if max(held, streamed) <= power_of_two(tokens) and not (held == 128 and streamed == 128 and warp == 4):
-            found.append(Streamed(held, streamed, warp, stage))
-    return list(dict.fromkeys(found))
+            plans.append(Streamed(held, streamed, warp, stage))
+    return list(dict.fromkeys(plans))
 
 
 def _cuts(tokens: int) -> list[tuple[int, ...]]:
@@ -77,14 +77,8 @@ def _whole_forward(tokens: int) -> list[Plan]:
 
 def _whole_backward(tokens: int) -> list[Plan]:
     shapes = [
-        (32, False, 4),
-        (32, False, 8),
-        (16, False, 4),
-        (16, False, 8),
-        (64, True, 4),
-        (64, False, 8),
-        (32, True, 4),
-    ]
+        (32, False, 4), (32, False, 8), (16, False, 4), (16, False, 8), (64, True, 4), (64, False, 8), (32, True, 4),
+    ]  # fmt: skip
     # 168 registers a thread are the most with which three programs of four warps share a multiprocessor.
     limited: list[Plan] = [
         Whole(segments(tokens), 32, False, 1, 4, 2, registers) for registers in (168, 128) if tokens <= 80

@@ -62,7 +62,7 @@ Facts = Mapping[str, Report]
 
 
 class Mismatch(NamedTuple):
-    """What one report has otherwise than before: the kind, where, how many of it, and one of them in words."""
+    """A difference between a report and its former self: the kind, where, how many of it, and one of them in words."""
 
     kind: str
     study: str
@@ -73,12 +73,12 @@ class Mismatch(NamedTuple):
 
     @property
     def path(self) -> str:
-        """What a pattern of ``--meant`` matches."""
+        """Text that a pattern of ``--meant`` matches."""
         return "/".join(filter(None, (self.study, self.table, self.column)))
 
     @property
     def subject(self) -> str:
-        """What differences of one kind in several reports have in common."""
+        """Name that differences of one kind in several reports have in common."""
         return self.table if self.column == ROWS else self.column or self.table or self.study
 
 
@@ -94,9 +94,9 @@ def collect() -> Facts:
             facts[kind] = read(written(study, folder / "reports" / kind).parent, named)
         compared = {BESIDE_ITSELF: side_by_side([REFERENCE / BESIDE_ITSELF] * 2)}
         compared |= {kind: make(folder / kind) for kind, make in COMPARISONS.items()}
-        for kind, found in compared.items():
-            page = render_comparison(found, folder / "reports" / "compared" / kind, blank)
-            facts[f"compared-{kind}"] = read(page.parent, [name for name, _ in limits.stated(found)])
+        for kind, comparison in compared.items():
+            page = render_comparison(comparison, folder / "reports" / "compared" / kind, blank)
+            facts[f"compared-{kind}"] = read(page.parent, [name for name, _ in limits.stated(comparison)])
     return facts
 
 
@@ -110,12 +110,12 @@ def read(folder: Path, named: Sequence[str]) -> Report:
 
 def shown_alone(folder: Path) -> dict[str, dict[str, Column]]:
     """The tables of a page that no CSV file holds, by the heading above and their number below it; values as shown."""
-    found: dict[str, dict[str, Column]] = {}
+    tables: dict[str, dict[str, Column]] = {}
     for above, rows in read_page(folder).tables:
         if rows and any(column.startswith(ONLY_SHOWN) for column in rows[0]):
-            number = sum(name.startswith(f"page/{above[-1]} ") for name in found)
-            found[f"page/{above[-1]} {number + 1}"] = {name: [row[name] for row in rows] for name in rows[0]}
-    return found
+            number = sum(name.startswith(f"page/{above[-1]} ") for name in tables)
+            tables[f"page/{above[-1]} {number + 1}"] = {name: [row[name] for row in rows] for name in rows[0]}
+    return tables
 
 
 def columns_of(path: Path) -> dict[str, Column]:
@@ -252,13 +252,13 @@ def fits(pattern: str, path: str) -> bool:
 
 def compare(old: Facts, new: Facts, patterns: Sequence[str] = ()) -> list[str]:
     """A line for each kind of difference that is not meant, and for each pattern that matches no difference."""
-    every = list(differences(old, new))
-    left = [each for each in every if not any(fits(pattern, each.path) for pattern in patterns)]
+    mismatches = list(differences(old, new))
+    left = [each for each in mismatches if not any(fits(pattern, each.path) for pattern in patterns)]
     grouped: dict[tuple[str, str], list[Mismatch]] = {}
     for each in left:
         grouped.setdefault((each.kind, each.subject), []).append(each)
     lines = [in_words(kind, subject, some) for (kind, subject), some in grouped.items()]
-    rotten = [pattern for pattern in patterns if not any(fits(pattern, each.path) for each in every)]
+    rotten = [pattern for pattern in patterns if not any(fits(pattern, each.path) for each in mismatches)]
     return [*lines, *(f"meant, but nothing differs there: {pattern}" for pattern in rotten)]
 
 

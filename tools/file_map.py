@@ -34,7 +34,7 @@ def written(page: str) -> str:
 
 
 def _first_line(path: Path) -> str:
-    """What a file says of itself, without the name that it begins with."""
+    """Summary of a file in its own words, without the name that it begins with."""
     text = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
     name, colon, rest = text.partition(": ")
     is_name = colon and name.replace(" ", "_").lower() in (path.stem, path.parent.name)

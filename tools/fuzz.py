@@ -87,21 +87,21 @@ def change_json(draw: random.Random, text: bytes) -> bytes:
 
 def change_bytes(draw: random.Random, text: bytes) -> bytes:
     """Bytes are flipped, cut, doubled or put elsewhere."""
-    found = bytearray(text or b" ")
+    content = bytearray(text or b" ")
     for _ in range(draw.choice((1, 1, 3, 30))):
-        at, length = draw.randrange(len(found)), draw.choice((1, 2, 8, 100, 4000))
-        piece = bytes(found[at : at + length])
+        at, length = draw.randrange(len(content)), draw.choice((1, 2, 8, 100, 4000))
+        piece = bytes(content[at : at + length])
         how = draw.randrange(4)
         if how == 0:
-            found[at] = draw.randrange(256)
+            content[at] = draw.randrange(256)
         elif how == 1:
-            del found[at : at + length]
+            del content[at : at + length]
         elif how == 2:
-            found[at:at] = piece
+            content[at:at] = piece
         else:
-            found[at : at + length] = draw.randbytes(length)
-        found = found or bytearray(b" ")
-    return bytes(found)
+            content[at : at + length] = draw.randbytes(length)
+        content = content or bytearray(b" ")
+    return bytes(content)
 
 
 def damage(draw: random.Random, file: Path) -> None:

@@ -111,17 +111,17 @@ def tests_by_line(package: str, copy: Path) -> dict[tuple[str, int], list[str]]:
     )  # fmt: skip
     measured = coverage.CoverageData(str(data))
     measured.read()
-    found: dict[tuple[str, int], list[str]] = {}
+    asked: dict[tuple[str, int], list[str]] = {}
     for path in measured.measured_files():
         file, lines = str(Path(path).relative_to(copy)), measured.contexts_by_lineno(path)
-        mine = {line: {test for test in tests if test.startswith("tests/")} for line, tests in lines.items()}
-        every = set().union(*mine.values())
-        found |= {(file, line): sorted(tests or every) for line, tests in mine.items()}
-    return found
+        tests_of = {line: {test for test in tests if test.startswith("tests/")} for line, tests in lines.items()}
+        of_file = set().union(*tests_of.values())
+        asked |= {(file, line): sorted(tests or of_file) for line, tests in tests_of.items()}
+    return asked
 
 
 def outcome(change: Place, tests: list[str], copies: list[Path]) -> tuple[str, str]:
-    """What becomes of a change that is made in one of the copies: killed, survived or not run; and its diff."""
+    """Fate of a change that is made in one of the copies: killed, survived or not run; and its diff."""
     copy = copies.pop()
     path = copy / change.file
     before, after = apply_mutation(path, get_operator(change.operator)(), change.occurrence)

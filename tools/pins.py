@@ -71,11 +71,11 @@ def pinned(packages: list[str]) -> str:
 
 
 def asked(package: str) -> list[dict[str, Any]]:
-    """What the index knows of a package's files."""
+    """Files of a package, as the index knows them."""
     request = urllib.request.Request(f"{INDEX}/{package}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
     with urllib.request.urlopen(request, timeout=60) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["files"]
-    return found
+        files: list[dict[str, Any]] = json.load(answer)["files"]
+    return files
 
 
 def fits(file: str, version: str) -> bool:

@@ -30,10 +30,10 @@ def main(folder: Path) -> None:
                 c = judged.comparison
                 if judged.n >= 4:
                     arms = np.array([c.variant]), np.array([c.baseline])
-                    found = sign_flip_p(c.deltas), unpaired(*arms).p[0], permutation_p(*arms)[0], judged.p_holm
-                    shown = " | ".join(f"{p:.4f}" for p in found)
+                    values = sign_flip_p(c.deltas), unpaired(*arms).p[0], permutation_p(*arms)[0], judged.p_holm
+                    columns = " | ".join(f"{p:.4f}" for p in values)
                     name = labels.get(id(judged), c.label)
-                    click.echo(f"| {path.name} | {name} | {judged.mean:+.2f} | {shown} | {judged.verdict} |")
+                    click.echo(f"| {path.name} | {name} | {judged.mean:+.2f} | {columns} | {judged.verdict} |")
 
 
 if __name__ == "__main__":

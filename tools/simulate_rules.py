@@ -58,9 +58,9 @@ def rejected(p: Floats) -> Bools:
     comparisons = p.shape[1]
     order = np.argsort(p, axis=1)
     steps = np.take_along_axis(p, order, axis=1) * np.arange(comparisons, 0, -1)
-    found = np.zeros(p.shape, dtype=bool)
-    np.put_along_axis(found, order, np.maximum.accumulate(steps, axis=1) <= ALPHA, axis=1)
-    return found
+    rejections = np.zeros(p.shape, dtype=bool)
+    np.put_along_axis(rejections, order, np.maximum.accumulate(steps, axis=1) <= ALPHA, axis=1)
+    return rejections
 
 
 def by_rule(variants: Floats, baselines: Floats) -> Floats:
@@ -73,11 +73,11 @@ def by_sign_flip(variants: Floats, baselines: Floats) -> Floats:
     """The p of the test that was the rule before, of many at once."""
     deltas, n = variants - baselines, variants.shape[-1]
     signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)
-    found = []
+    values = []
     for chunk in np.array_split(deltas.reshape(-1, n), max(1, deltas.size // n // 2000)):
         sums, observed = np.abs(chunk @ signs.T), np.abs(chunk.sum(axis=1))
-        found.append((sums >= observed[:, None] * (1 - 1e-12)).mean(axis=1))
-    return np.concatenate(found).reshape(deltas.shape[:-1])
+        values.append((sums >= observed[:, None] * (1 - 1e-12)).mean(axis=1))
+    return np.concatenate(values).reshape(deltas.shape[:-1])
 
 
 def candidates(variants: Floats, baselines: Floats) -> dict[str, Floats]:
@@ -86,12 +86,12 @@ def candidates(variants: Floats, baselines: Floats) -> dict[str, Floats]:
     both = variants.reshape(-1, n), baselines.reshape(-1, n)
     welch, permutation = unpaired(*both).p, permutation_p(*both)
     spreads = np.sort([arm.std(axis=1, ddof=1) for arm in both], axis=0)
-    found = {"Welch": welch, "permutation": permutation, "larger of both": np.maximum(welch, permutation)}
+    rules = {"Welch": welch, "permutation": permutation, "larger of both": np.maximum(welch, permutation)}
     for most in (3, 2):
         guarded = np.where(spreads[1] > most * spreads[0], 10 * welch, welch)
-        found[f"× 10 if r > {most}"] = np.maximum(guarded, permutation)
-    found["shipped"] = rule(*both)[0]
-    return {name: p.reshape(shape) for name, p in found.items()}
+        rules[f"× 10 if r > {most}"] = np.maximum(guarded, permutation)
+    rules["shipped"] = rule(*both)[0]
+    return {name: p.reshape(shape) for name, p in rules.items()}
 
 
 SIZES = ((5, 6, 8), (10, 6, 9), (20, 7, 10))
@@ -113,10 +113,10 @@ def tests(studies: int) -> list[list[str]]:
         for name, (variant, baseline, times, effect) in ROWS.items():
             given = {"times": times, "effect": effect}
             old = by_sign_flip(*arms(studies, comparisons, before, variant, baseline, **given))
-            every = {"sign-flip": old, **candidates(*arms(studies, comparisons, n, variant, baseline, **given))}
-            rates = [rejected(p).mean() if effect else rejected(p).any(axis=1).mean() for p in every.values()]
+            ps = {"sign-flip": old, **candidates(*arms(studies, comparisons, n, variant, baseline, **given))}
+            rates = [rejected(p).mean() if effect else rejected(p).any(axis=1).mean() for p in ps.values()]
             lines.append([f"{comparisons}; {n} ({before})", name, *map(_rate, rates)])
-    return [["m; n (sign-flip's n)", "variants", *every], *lines]
+    return [["m; n (sign-flip's n)", "variants", *ps], *lines]
 
 
 @dataclass(frozen=True)
@@ -185,17 +185,17 @@ REPORTS: Mapping[str, Callable[[float], Report]] = {
 
 def gate(p: Sequence[float], families: Sequence[int], truncation: float) -> list[bool]:
     """Truncated Holm, family after family (Dmitrienko and Tamhane 2011); 1: all of a family before the next."""
-    level, found = ALPHA, [False] * len(p)
+    level, rejections = ALPHA, [False] * len(p)
     for family in sorted(set(families)):
-        mine = sorted((i for i, each in enumerate(families) if each == family), key=lambda i: p[i])
+        members = sorted((i for i, each in enumerate(families) if each == family), key=lambda i: p[i])
         share = 1.0 if family == max(families) else truncation
-        for rank, i in enumerate(mine):
-            if p[i] > (share / (len(mine) - rank) + (1 - share) / len(mine)) * level:
+        for rank, i in enumerate(members):
+            if p[i] > (share / (len(members) - rank) + (1 - share) / len(members)) * level:
                 break
-            found[i] = True
-        passed = sum(found[i] for i in mine)
-        level *= 1.0 if passed == len(mine) else (1 - share) * passed / len(mine)
-    return found
+            rejections[i] = True
+        passed = sum(rejections[i] for i in members)
+        level *= 1.0 if passed == len(members) else (1 - share) * passed / len(members)
+    return rejections
 
 
 def shipped(p: Sequence[float], rows: Sequence[Hypothesis]) -> list[bool]:
@@ -239,10 +239,10 @@ def corrections(studies: int) -> list[list[str]]:
             p, true = simulated(report, studies)
             families = np.array([3 if row.claim == "equal" else row.family for row in report[1]])
             for called, correct in CORRECTIONS.items():
-                found = np.array([correct(each, report[1]) for each in p.tolist()])
-                wrong = found[:, ~true].any(axis=1).mean()
-                of = [found[:, true & (families == family)] for family in range(4)]
-                power = [_rate(each.mean()) if each.shape[1] else "" for each in of]
+                rejections = np.array([correct(each, report[1]) for each in p.tolist()])
+                wrong = rejections[:, ~true].any(axis=1).mean()
+                parts = [rejections[:, true & (families == family)] for family in range(4)]
+                power = [_rate(each.mean()) if each.shape[1] else "" for each in parts]
                 lines.append([name, f"{effect:g} sd" if effect else "none", called, _rate(wrong), *power])
     return [["report", "effects", "correction", "false positives", "claims", "effects, variants", "interactions",
              "equality refuted"],

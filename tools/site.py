@@ -21,11 +21,11 @@ PICTURES = "pictures"
 def on_files(files: Files, config: Any) -> Files:
     """Add the README as the first page, and its pictures."""
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    for found in LINK.finditer(text):
-        if found["picture"]:
-            content = (REPOSITORY / found["target"]).read_bytes()
-            files.append(File.generated(config, _picture(found["target"]), content=content))
-    moved = LINK.sub(lambda found: _from_root(found, files), text)
+    for link in LINK.finditer(text):
+        if link["picture"]:
+            content = (REPOSITORY / link["target"]).read_bytes()
+            files.append(File.generated(config, _picture(link["target"]), content=content))
+    moved = LINK.sub(lambda link: _from_root(link, files), text)
     files.append(File.generated(config, "index.md", content=moved))
     return files
 
@@ -33,25 +33,26 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     """Links of a page to what is not on the site, as text."""
     folder = posixpath.dirname(page.file.src_uri)
-    return LINK.sub(lambda found: _kept(found, folder, files), markdown)
+    return LINK.sub(lambda link: _kept(link, folder, files), markdown)
 
 
 def _picture(target: str) -> str:
     return f"{PICTURES}/{target.replace('/', '-')}"
 
 
-def _from_root(found: re.Match[str], files: Files) -> str:
+def _from_root(link: re.Match[str], files: Files) -> str:
     """A link of the README, which stands above the docs' folder."""
-    target = _picture(found["target"]) if found["picture"] else found["target"].removeprefix("docs/")
+    target = _picture(link["target"]) if link["picture"] else link["target"].removeprefix("docs/")
     if "://" in target or files.get_file_from_path(target) is not None:
-        return f"{found['picture']}[{found['text']}]({target}{found['anchor'] or ''})"
-    return found["text"]
+        return f"{link['picture']}[{link['text']}]({target}{link['anchor'] or ''})"
+    return link["text"]
 
 
-def _kept(found: re.Match[str], folder: str, files: Files) -> str:
-    target = posixpath.normpath(posixpath.join(folder, found["target"]))
+def _kept(link: re.Match[str], folder: str, files: Files) -> str:
+    if "://" in link["target"]:
+        return link[0]
+    target = posixpath.normpath(posixpath.join(folder, link["target"]))
     target = "index.md" if target.endswith("../README.md") else target
-    if "://" in found["target"] or files.get_file_from_path(target) is not None:
-        relative = found["target"] if "://" in found["target"] else posixpath.relpath(target, folder or ".")
-        return f"{found['picture']}[{found['text']}]({relative}{found['anchor'] or ''})"
-    return found["text"]
+    if files.get_file_from_path(target) is None:
+        return link["text"]
+    return f"{link['picture']}[{link['text']}]({posixpath.relpath(target, folder or '.')}{link['anchor'] or ''})"

@@ -31,11 +31,11 @@ def step_kernels(trials: Sequence[TrainTrial], device: torch.device) -> list[tup
     with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as watched:
         steps = fit(trials, device, lambda _: None).stepper.steps
         synchronise(device)
-    found = [
+    rows = [
         ((e.self_device_time_total if on_gpu else e.self_cpu_time_total) / steps, e.count / steps, e.key)
         for e in watched.key_averages()
     ]
-    return sorted((row for row in found if row[0] and row[1] >= 1 / 2), reverse=True)
+    return sorted((row for row in rows if row[0] and row[1] >= 1 / 2), reverse=True)
 
 
 def main(suite: str, cell: str, *overrides: str) -> int:

@@ -88,7 +88,7 @@ class TuningJob:
     plan: Plan
 
     def row(self) -> dict[str, Any]:
-        """What names it in the results."""
+        """Columns that name it in the results."""
         return {
             "shape": self.shape,
             "dtype": str(self.dtype).removeprefix("torch."),
@@ -111,12 +111,12 @@ def label(plan: Plan) -> str:
 def jobs() -> list[TuningJob]:
     """All checks: present choices first; then those of the type that is timed, the most promising of each shape first;
     then the other types."""
-    found = [
+    entries = [
         (place > 0, dtype != TIMED, place, TuningJob(shape, dtype, backward, plan))
         for shape, dtype, backward in itertools.product(SHAPES, CHECKED, (False, True))
         for place, plan in enumerate(candidates(shape[2], shape[3], dtype, backward))
     ]
-    return [job for *_, job in sorted(found, key=lambda entry: entry[:3])]
+    return [job for *_, job in sorted(entries, key=lambda entry: entry[:3])]
 
 
 def floor_bytes(shape: tuple[int, int, int, int], backward: bool, itemsize: int) -> int:
@@ -380,7 +380,7 @@ def interleaved_ms(calls: Mapping[str, Callable[[], object]], rounds: int, lap: 
 def _calls(
     shape: tuple[int, int, int, int], backward: bool, plans: Mapping[str, Plan], device: str
 ) -> tuple[dict[str, Callable[[], object]], dict[str, Callable[[], object]], dict[str, str]]:
-    """What is timed: ours by plan, SDPA's by backend; and the backends that are not offered, with why.
+    """Calls that are timed: ours by plan, SDPA's by backend; and the backends that are not offered, with why.
 
     SDPA's backward is that of q, k and v by themselves: the copy that joins them for the projection is not counted.
     """
@@ -444,7 +444,7 @@ def tune(budget_s: float, save: Callable[[dict[str, Any]], None]) -> dict[str, A
     todo = jobs()
     checks = check_all(todo, began + CHECKS_SHARE * budget_s)
     tried = {(row["shape"], row["dtype"], row["direction"], row["plan"]) for row in checks}
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "environment": fingerprint("cuda", torch.get_num_threads()).model_dump(mode="json"),
         "checks": checks,
         "untried": [row for row in (job.row() for job in todo) if tuple(row.values()) not in tried],
@@ -452,14 +452,14 @@ def tune(budget_s: float, save: Callable[[dict[str, Any]], None]) -> dict[str, A
         "laps": [],
         "untimed": [],
     }
-    save(found)
+    save(results)
     right = {
         (row["shape"], row["direction"], row["plan"])
         for row in checks
         if row["dtype"] == str(TIMED).removeprefix("torch.") and row["state"] == "right"
     }
     ceilings = measure_ceilings(torch.device("cuda"), TIMED)
-    found["ceilings"] = {"bytes_per_s": ceilings.bytes_per_s, "flops_per_s": ceilings.flops_per_s}
+    results["ceilings"] = {"bytes_per_s": ceilings.bytes_per_s, "flops_per_s": ceilings.flops_per_s}
     clock = Clock(torch.device("cuda"), flush=True)
     for shape in SHAPES:
         rows, of_sdpa = [], []
@@ -468,18 +468,18 @@ def tune(budget_s: float, save: Callable[[dict[str, Any]], None]) -> dict[str, A
             plans = {name: plan for name, plan in plans.items() if (shape, direction(backward), name) in right}
             if not plans or time.monotonic() > began + budget_s:
                 reason = "the budget was spent" if plans else "no plan was right"
-                found["untimed"].append({"shape": shape, "direction": direction(backward), "reason": reason})
+                results["untimed"].append({"shape": shape, "direction": direction(backward), "reason": reason})
                 continue
             measured, ours_ms, sdpa_ms = time_shape(shape, backward, plans, lambda call: clock.lap(call).device_ms)
             present = label(choose(shape[2], shape[3], TIMED, backward))
-            found["laps"].append(measured)
+            results["laps"].append(measured)
             of_sdpa.append(sdpa_ms)
             rows.append(summary(shape, backward, ours_ms, sdpa_ms, present, ceilings.bytes_per_s, ceilings.flops_per_s))
         if len(rows) == len((False, True)):
             rows.append(both_directions(rows[0], rows[1], (of_sdpa[0], of_sdpa[1])))
-        found["summary"] += rows
-        save(found)
-    return found
+        results["summary"] += rows
+        save(results)
+    return results
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -491,23 +491,23 @@ def main(arguments: list[str] | None = None) -> int:
     if not torch.cuda.is_available():
         sys.stderr.write("tune_attention needs a CUDA device; this machine has none\n")
         return 2
-    found = tune(given.budget_s, lambda so_far: _write(given.out, so_far))
-    wrong = [row for row in found["checks"] if row["state"] != "right"]
+    results = tune(given.budget_s, lambda so_far: _write(given.out, so_far))
+    wrong = [row for row in results["checks"] if row["state"] != "right"]
     for row in wrong:
         reason = row.get("reason") or f"error {row['error']}, allowed {row['allowed']}, same bits: {row['same_bits']}"
         sys.stdout.write(f"{row['state']}: {row['shape']} {row['dtype']} {row['direction']} {row['plan']}: {reason}\n")
     sys.stdout.write(
-        f"{len(found['checks'])} plans checked, {len(wrong)} not right, {len(found['untried'])} untried, "
-        f"{len(found['untimed'])} shapes and directions untimed\n"
+        f"{len(results['checks'])} plans checked, {len(wrong)} not right, {len(results['untried'])} untried, "
+        f"{len(results['untimed'])} shapes and directions untimed\n"
     )
-    sys.stdout.write(table(found["summary"]))
+    sys.stdout.write(table(results["summary"]))
     return int(any(row["plan"] == _present(row) for row in wrong))
 
 
-def _write(path: Path, found: Mapping[str, Any]) -> None:
-    """As JSON, whole or not at all."""
+def _write(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results as JSON, whole or not at all."""
     beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(found, indent=1) + "\n")
+    beside.write_text(json.dumps(results, indent=1) + "\n")
     beside.replace(path)
 
 

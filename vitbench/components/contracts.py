@@ -1,4 +1,4 @@
-"""What a component of each slot must be: the base classes that the model is put together from.
+"""Contracts: the base classes of the components of each slot, from which the model is put together.
 
 Shapes, here and everywhere: B batch, C channels, N tokens, D model width, H heads, K head width (D / H unless
 ``head_dim`` is given), P patch size. ``tokens`` is (B, N, D), with the class token first where there is one.
@@ -43,7 +43,7 @@ class Patching(nn.Module):
 
 
 class Sublayer(nn.Module):
-    """What a block wraps in norm and residual: attention or an MLP."""
+    """Part of a block that is wrapped in norm and residual: attention or an MLP."""
 
     block: int = 0
     """Number of the block that it is a part of, from 0; a block sets it."""
@@ -70,7 +70,7 @@ class QKNorm(nn.Module):
 
 
 class Bias(nn.Module):
-    """What is added to the scores of pairs of tokens before the softmax; each attention has one of its own."""
+    """Numbers that are added to the scores of pairs of tokens before the softmax; each attention has one of its own."""
 
     token_tables: ClassVar[tuple[str, ...]] = ()
     """Names of parameters that are looked up by place: initialised as such, and free of weight decay."""
@@ -286,7 +286,7 @@ class Placement(nn.Module):
 
 
 class Positions(nn.Module):
-    """What tells the model where a patch stands: added to the tokens, or turned into queries and keys."""
+    """Places of the patches, as the model learns them: added to the tokens, or turned into queries and keys."""
 
     token_tables: ClassVar[tuple[str, ...]] = ()
     """Names of parameters that are added to tokens: initialised as such, and free of weight decay."""
@@ -353,7 +353,7 @@ class Pooling(nn.Module):
         raise NotImplementedError
 
     def shares(self, tokens: Tensor) -> Tensor | None:
-        """What each token gives to the pooled vector, (B, N), not negative, of sum 1: whose attention counts.
+        """Share of each token in the pooled vector, (B, N), not negative, of sum 1: whose attention counts.
 
         None of one that pools in another way than by a weighted mean of the tokens.
         """

@@ -52,9 +52,7 @@ class Batch:
 
     def head(self, images: int | None) -> Batch:
         """Its first images, so many at the most; all of them for None."""
-        if images is None or images >= len(self):
-            return self
-        return self[:images]
+        return self if images is None or images >= len(self) else self[:images]
 
     def __getitem__(self, rows: slice) -> Batch:
         return self.map(lambda each: each[rows])
@@ -74,7 +72,7 @@ class Batch:
         return [self.pixels, self.labels, *self.wiped, *mixes, *patches]
 
     def images(self) -> Tensor:
-        """What the model sees, (B, 3, height, width) float32: normalised, then wiped, then mixed."""
+        """Images as the model sees them, (B, 3, height, width) float32: normalised, then wiped, then mixed."""
         images = self.normalise(self.pixels)
         for box in self.wiped:
             images = images.masked_fill(boxes.inside(box, (images.shape[-2], images.shape[-1])), 0.0)
@@ -84,11 +82,11 @@ class Batch:
         """Mean cross-entropy of logits (B, classes); of mixed images against both labels, in their shares."""
         if self.mixes is None:
             return F.cross_entropy(logits, self.labels, label_smoothing=label_smoothing)
-        mine, others = (
+        losses, other_losses = (
             F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
             for labels in (self.labels, self.labels.roll(1, 0))
         )
-        return (self.mixes.share * mine + (1.0 - self.mixes.share) * others).mean()
+        return (self.mixes.share * losses + (1.0 - self.mixes.share) * other_losses).mean()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is known of a data set before it is read: sizes, classes, identity. No torch; used by `vitbench plan`."""
+"""Catalog: sizes, classes and identity of a data set before it is read. No torch; used by `vitbench plan`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MissingData(DataError):
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a model and a recipe must fit: known beforehand of a published set, of a folder once it has been read.
+    """Facts that a model and a recipe must fit: known beforehand of a published set, of a folder once it has been read.
 
     Attributes:
         size: height and width, pixels.
@@ -121,31 +121,31 @@ def drawn_from(spec: DataSpec, source: DataSpec) -> DataSpec:
 def facts(spec: DataSpec) -> DatasetFacts | None:
     """Sizes that are known before reading; None for an image folder."""
     classes = spec.colour_classes + spec.texture_classes + spec.position_classes + spec.relation_classes
-    found = {**PUBLISHED, "synthetic": replace(SYNTHETIC, classes=classes)}.get(spec.name)
-    if found is None or spec.subset is None:
-        return found
+    known = {**PUBLISHED, "synthetic": replace(SYNTHETIC, classes=classes)}.get(spec.name)
+    if known is None or spec.subset is None:
+        return known
     train, test = (spec.subset * OFFICIAL_BATCHES[part] for part in ("train", "test"))
-    return replace(found, train=train, test=test)
+    return replace(known, train=train, test=test)
 
 
 def synthetic_problems(spec: DataSpec) -> list[str]:
     """Why synthetic images cannot be made as the spec asks: too few classes, or no room for the grid of blocks."""
-    found, known = [], facts(spec)
+    problems, known = [], facts(spec)
     assert known is not None
     height, width = pair(spec.resize if spec.resize is not None else known.size)
     if height % SYNTHETIC_GRID or width % SYNTHETIC_GRID or min(height, width) < SYNTHETIC_SIDE:
-        found.append(
+        problems.append(
             f"data.resize: {_by((height, width))}, but synthetic images are a grid of {SYNTHETIC_GRID}×"
             f"{SYNTHETIC_GRID} blocks: each side a multiple of {SYNTHETIC_GRID}, and {SYNTHETIC_SIDE} at least"
         )
     if known.classes < 2:
         counts = "data.colour_classes + texture_classes + position_classes + relation_classes"
-        found.append(f"{counts}: {known.classes}, and telling apart takes two")
-    return found
+        problems.append(f"{counts}: {known.classes}, and telling apart takes two")
+    return problems
 
 
 def identity(spec: DataSpec) -> str:
-    """What the images are, wherever they lie: part of every trial's id.
+    """Identity of the images, wherever they lie: part of every trial's id.
 
     A published set: its publisher's checksum. Synthetic images: their version (what else shapes their pixels is in
     the spec of the data, which is part of the id, too). A folder: a hash of the names and
@@ -165,7 +165,7 @@ def identity(spec: DataSpec) -> str:
 
 
 def display_name(spec: DataSpec) -> str:
-    """What a report calls the images: the set's name, or that of its folder."""
+    """Name of the images in a report: the set's, or that of its folder."""
     return printable(folder(spec).resolve().name) if spec.name == "image_folder" else spec.name
 
 
@@ -187,7 +187,7 @@ def folder_images(path: Path) -> Iterator[Path]:
     Raises:
         DataError: where there are none, a folder cannot be listed, or links lead to one folder twice.
     """
-    found, seen = False, dict[tuple[int, int], str]()
+    empty, seen = True, dict[tuple[int, int], str]()
 
     def refuse(error: OSError) -> None:  # os.walk would leave the folder out, and the data would be other data
         raise DataError(f"{error.filename}: {error.strerror}")
@@ -199,41 +199,41 @@ def folder_images(path: Path) -> Iterator[Path]:
         names[:] = sorted(n for n in names if not n.startswith("."))
         for file in sorted(files):
             if Path(file).suffix.lower() in IMAGE_SUFFIXES and not file.startswith("."):
-                found = True
+                empty = False
                 if not (image := Path(directory) / file).is_file():
                     raise DataError(f"{image}: is no file, or a link to one that is gone")
                 yield image
-    if not found:
+    if empty:
         raise DataError(f"{path}: holds no images ({', '.join(sorted(IMAGE_SUFFIXES))})")
 
 
 def mismatches(model: ModelSpec, data: DataSpec, known: DatasetFacts | None) -> list[str]:
     """Why a model cannot take these images, as far as they are known (:func:`facts`, or what reading them found)."""
-    found = synthetic_problems(data) if data.name == "synthetic" else []
+    problems = synthetic_problems(data) if data.name == "synthetic" else []
     name = display_name(data)
     size = pair(data.resize) if data.resize is not None else (pair(known.size) if known else None)
     wanted = pair(model.image_size)
     if size is not None and size != wanted:
-        found.append(
+        problems.append(
             f"model.image_size: {_by(wanted)}, but the images of {name} are {_by(size)}; "
             f"set data.resize = {_toml(wanted)} or model.image_size = {_toml(size)}"
         )
     if model.channels != 3:
-        found.append(f"model.channels: {model.channels}, but images have 3 (grey ones are repeated)")
+        problems.append(f"model.channels: {model.channels}, but images have 3 (grey ones are repeated)")
     train = data.train_images or (known.train if known else None)
     if train is not None and data.validation_images >= train:
-        found.append(f"data.validation_images: {data.validation_images} leaves nothing of {train} training images")
+        problems.append(f"data.validation_images: {data.validation_images} leaves nothing of {train} training images")
     if known is None:
-        return found
+        return problems
     if known.classes != model.num_classes:
-        found.append(f"model.num_classes: {model.num_classes}, but {name} has {known.classes} classes")
+        problems.append(f"model.num_classes: {model.num_classes}, but {name} has {known.classes} classes")
     for key, asked, there in (
         ("train_images", data.train_images, known.train),
         ("test_images", data.test_images, known.test),
     ):
         if asked is not None and asked > there:
-            found.append(f"data.{key}: {asked}, but {name} has {there}")
-    return found
+            problems.append(f"data.{key}: {asked}, but {name} has {there}")
+    return problems
 
 
 def unfit(recipe: TrainSpec, data: DataSpec, known: DatasetFacts | None) -> list[str]:

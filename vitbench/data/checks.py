@@ -9,7 +9,7 @@ from vitbench.data.images import DataSet, Images
 
 
 def checked(dataset: DataSet, name: str) -> DataSet:
-    """The same data set.
+    """Check a data set, and return it unchanged.
 
     Args:
         dataset: as its source gave it.

@@ -39,7 +39,7 @@ class Images:
         return 100 * int(self.labels.bincount().max()) / len(self) if len(self) else 0.0
 
     def to(self, device: torch.device) -> Images:
-        """The same images on a device."""
+        """Copy on a device."""
         return Images(self.pixels.to(device), self.labels.to(device))
 
     def resized(self, size: tuple[int, int] | None) -> Images:
@@ -73,7 +73,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Splits:
-    """What one trial trains on, watches, and is judged by."""
+    """Images that one trial trains on, watches, and is judged by."""
 
     train: Images
     validation: Images
@@ -84,7 +84,7 @@ class Splits:
     checksum: str
 
     def to(self, device: torch.device) -> Splits:
-        """The same splits on a device."""
+        """Copy on a device."""
         return Splits(
             self.train.to(device), self.validation.to(device), self.test.to(device), self.class_names,
             self.mean.to(device), self.std.to(device), self.checksum,
@@ -97,12 +97,12 @@ class Splits:
 
     @functools.cached_property
     def affine(self) -> tuple[Tensor, Tensor]:
-        """Of the normalisation: made once, since every batch asks for it."""
+        """Shift and scale of the normalisation: made once, since every batch asks for them."""
         return affine(self.mean, self.std)
 
 
 def affine(mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
-    """What is added to pixels (B, 3, height, width), and what they are multiplied by before, to normalise them.
+    """Shift and scale that normalise pixels (B, 3, height, width): they are multiplied by the scale first.
 
     Args:
         mean: of each channel, (3, 1, 1), of pixels in [0, 1].

@@ -53,7 +53,7 @@ MAPS_AT_ONCE = 16_000_000
 
 
 def explain_model(file: Path, inputs: Inputs, device: torch.device) -> Explanation:
-    """What there is to see of a model.
+    """Explanation of a model: all that there is to see of it.
 
     Args:
         file: of its weights.
@@ -96,29 +96,34 @@ class _Maker:
         self._confusion(predicted)
         if isinstance(self.model, VisionTransformer):
             self._parts(self.model)
-            self._tokens(self.model, chosen)
-            self._attention(self.model, chosen)
+            if chosen:
+                self._tokens(self.model, chosen)
+                self._attention(self.model, chosen)
+            else:
+                self.absent |= dict.fromkeys((*TOKENS, *ATTENTION), f"of all images {NO_OUTPUT}")
         else:
-            said = f'architecture "{spec.architecture}" is not made of components: it has no such thing'
+            reason = f'architecture "{spec.architecture}" is not made of components: it has no such thing'
             names: tuple[Picture, ...] = ("filters", "positions", "similarity", *TOKENS, *ATTENTION)
-            self.absent |= dict.fromkeys(names, said)
-        shown = tuple(
-            Example(name=inputs.names[i], label=inputs.labels[i], predicted=mine, probability=probabilities[i])
-            for i in chosen if (mine := predicted[i]) is not None
+            self.absent |= dict.fromkeys(names, reason)
+        examples = tuple(
+            Example(name=inputs.names[i], label=inputs.labels[i], predicted=answer, probability=probabilities[i])
+            for i in chosen if (answer := predicted[i]) is not None
         )  # fmt: skip
         pixels = inputs.pixels[chosen].permute(0, 2, 3, 1).contiguous().numpy()
         trial = about.get("trial")
         body = About(trial=trial if isinstance(trial, str) else None, model=spec, images=inputs.words,
-                     classes=self.classes, shown=shown, absent=self.absent, **self.words)  # fmt: skip
+                     classes=self.classes, shown=examples, absent=self.absent, **self.words)  # fmt: skip
         return Explanation(body, pixels, **self.arrays)
 
+    @torch.no_grad()
     def _judge(self) -> tuple[list[int | None], list[float]]:
-        """Of each image the class that the model gives it, and with which probability.
+        """Class that the model gives each image, and with which probability.
 
         None where a logit is no finite number: the largest of such is no class that the model gives.
         """
         predicted, probabilities = list[int | None](), list[float]()
-        for logits in self._run(self.model, JUDGED_AT_ONCE):
+        for images in self._batches(self.inputs.pixels, JUDGED_AT_ONCE):
+            logits = self.model(images)
             largest = logits.float().softmax(dim=-1).max(dim=-1)
             finite = logits.isfinite().all(dim=-1).tolist()
             predicted += [each if ok else None for each, ok in zip(largest.indices.tolist(), finite, strict=True)]
@@ -128,16 +133,18 @@ class _Maker:
     def _confusion(self, predicted: Sequence[int | None]) -> None:
         """How many images of each class are predicted to be of each."""
         labels = [label for label in self.inputs.labels if label is not None]
-        mine = [each for each in predicted if each is not None]
-        if len(mine) < len(predicted):
-            self.absent["confusion"] = f"of {len(predicted) - len(mine):,} of {len(predicted):,} images {NO_OUTPUT}"
+        answers = [answer for answer in predicted if answer is not None]
+        if len(answers) < len(predicted):
+            self.absent["confusion"] = f"of {len(predicted) - len(answers):,} of {len(predicted):,} images {NO_OUTPUT}"
         elif len(labels) < len(predicted):
             self.absent["confusion"] = (
                 f"of {len(labels):,} of {len(predicted):,} images the class is known: a confusion matrix needs that of "
                 f"all, as the name of the first folder that an image lies in: {_named(self.classes)}"
             )
         else:
-            self.arrays["confusion"] = _confusion(labels, mine, self.classes)
+            counts = np.zeros((len(self.classes), len(self.classes)), dtype=np.int64)
+            np.add.at(counts, (np.array(labels), np.array(answers)), 1)
+            self.arrays["confusion"] = counts
 
     def _show(self, **arrays: Tensor) -> bool:
         """Take arrays that belong together into the explanation; all are absent where one is not finite."""
@@ -149,7 +156,7 @@ class _Maker:
         return True
 
     def _parts(self, model: VisionTransformer) -> None:
-        """What can be seen in the weights alone."""
+        """Pictures of the weights alone."""
         spec = model.spec
         weight = getattr(model.patching, "weight", None)
         if isinstance(weight, Tensor) and weight.ndim == 4 and weight.shape[1] == 3:
@@ -172,8 +179,7 @@ class _Maker:
                 self.absent["similarity"] = f'positions "{spec.positions}" are other ones in each block and head'
         else:
             none = "are made of the tokens" if model.positions.of_tokens else "give the model no positions"
-            said = f'positions "{spec.positions}" {none}'
-            self.absent |= {"positions": said, "similarity": said}
+            self.absent |= dict.fromkeys(("positions", "similarity"), f'positions "{spec.positions}" {none}')
 
     def _similarity(self, patches: int, compare: Callable[[], Tensor]) -> None:
         if patches > MOST_SIMILAR:
@@ -187,14 +193,11 @@ class _Maker:
     @torch.no_grad()
     def _tokens(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
         """Embedded patches, scores and weights of the first image that is shown, and token norms of all of them."""
-        if not chosen:
-            self.absent |= dict.fromkeys(TOKENS, f"of all images {NO_OUTPUT}")
-            return
-        spec, seen = model.spec, Inputs(self.inputs.pixels[chosen], (), (), "")
-        (first,) = self._batches(Inputs(seen.pixels[:1], (), (), ""), 1)
+        spec, pixels = model.spec, self.inputs.pixels[chosen]
+        (first,) = self._batches(pixels[:1], 1)
         self._show(embedded=model.eval().patching(first)[0, :, :MOST_EMBEDDED].T.unflatten(-1, spec.grid))
         reads: tuple[tuple[Picture, Callable[[], Tensor]], ...] = (
-            ("norms", lambda: torch.cat([model.token_norms(images) for images in self._batches(seen, JUDGED_AT_ONCE)])),
+            ("norms", lambda: torch.cat([*map(model.token_norms, self._batches(pixels, JUDGED_AT_ONCE))])),
             ("weights", lambda: model.attention_maps(first)[0][0, 0]),
             ("scores", lambda: model.attention_scores(first)[0][0, 0]),
         )
@@ -211,19 +214,16 @@ class _Maker:
 
     @torch.no_grad()
     def _attention(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
-        """What tokens look at: of the images that are shown, and on average."""
-        spec, seen = model.spec, Inputs(self.inputs.pixels[chosen], (), (), "")
+        """Attention of the tokens: in the images that are shown, and on average."""
+        spec = model.spec
         at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
         try:
-            found = [_Seen.of(model, images) for images in self._batches(seen, at_once)] if chosen else []
+            seen = [_Seen.of(model, images) for images in self._batches(self.inputs.pixels[chosen], at_once)]
         except ValueError as error:
             self.absent |= dict.fromkeys(ATTENTION, str(error))
             return
-        if not chosen:
-            self.absent |= dict.fromkeys(ATTENTION, f"of all images {NO_OUTPUT}")
-            return
         # Not the first: images in folders come class by class.
-        measured = Inputs(self.inputs.pixels[_evenly(len(self.inputs.pixels), MEASURED)], (), (), "")
+        measured = self.inputs.pixels[_evenly(len(self.inputs.pixels), MEASURED)]
         means, finite = list[Tensor](), True
         for images in self._batches(measured, at_once):
             maps = model.attention_maps(images)
@@ -234,26 +234,20 @@ class _Maker:
             self.absent["distances"] = "a head attends to no patch"
         else:
             self._show(distances=mean if finite else torch.full_like(mean, torch.nan))
-        if any(each.shares is None for each in found):
-            said = f'pooling "{spec.pooling}" is no weighted mean of tokens: it does not say whose attention counts'
-            self.absent |= dict.fromkeys(("attention", "last_layer", "rollouts"), said)
+        shares = [each.shares for each in seen if each.shares is not None]
+        if len(shares) < len(seen):
+            reason = f'pooling "{spec.pooling}" is no weighted mean of tokens: it does not say whose attention counts'
+            self.absent |= dict.fromkeys(("attention", "last_layer", "rollouts"), reason)
             return
-        self.words["attention_of"] = _attention_of(
-            torch.cat([each.shares for each in found if each.shares is not None]), spec
-        )
-        self._show(**{name: torch.cat([getattr(each, name) for each in found]) for name in ("last_layer", "rollouts")})
-        if self._show(attention=torch.cat([each.attention for each in found])):
+        self.words["attention_of"] = _attention_of(torch.cat(shares), spec)
+        self._show(**{name: torch.cat([getattr(each, name) for each in seen]) for name in ("last_layer", "rollouts")})
+        if self._show(attention=torch.cat([each.attention for each in seen])):
             self.arrays["mapped"] = np.arange(len(chosen), dtype=np.int64)
 
-    def _run(self, run: Callable[[Tensor], Tensor], size: int) -> Iterator[Tensor]:
-        with torch.no_grad():
-            for images in self._batches(self.inputs, size):
-                yield run(images)
-
-    def _batches(self, inputs: Inputs, size: int) -> Iterator[Tensor]:
+    def _batches(self, pixels: Tensor, size: int) -> Iterator[Tensor]:
         """Normalised images on the device."""
-        for pixels in inputs.pixels.split(size):
-            yield normalised(pixels.to(self.device), self.mean, self.std)
+        for part in pixels.split(size):
+            yield normalised(part.to(self.device), self.mean, self.std)
 
 
 TOKENS: tuple[Picture, ...] = ("embedded", "scores", "weights", "norms")
@@ -264,7 +258,7 @@ NO_OUTPUT = "the model's output is no finite number"
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the pooled tokens of some images look at; see :class:`vitbench.store.explanation.Explanation`.
+    """Attention of the pooled tokens of some images; see :class:`vitbench.store.explanation.Explanation`.
 
     Attributes:
         shares: (B, N), what each token gives to the pooled vector; None where pooling does not say.
@@ -277,7 +271,7 @@ class _Seen:
 
     @classmethod
     def of(cls, model: VisionTransformer, images: Tensor) -> _Seen:
-        """Of normalised images. Raises ValueError where the model has no attention maps."""
+        """Attention in normalised images. Raises ValueError where the model has no attention maps."""
         maps, prefix = model.attention_maps(images), model.spec.prefix
         shares = model.shares(model.encoder(model.tokens(images), model.positions.turning()))
         if shares is None:
@@ -317,12 +311,12 @@ def _chosen(labels: Sequence[int | None], predicted: Sequence[int | None]) -> li
     known = [i for i in shared if predicted[i] is not None]
     for right in (True, False):
         first = dict[int, int]()
-        for i, (label, mine) in enumerate(zip(labels, predicted, strict=True)):
-            if label is not None and mine is not None and (label == mine) == right and i not in shared:
+        for i, (label, answer) in enumerate(zip(labels, predicted, strict=True)):
+            if label is not None and answer is not None and (label == answer) == right and i not in shared:
                 first.setdefault(label, i)
         lacking = SHOWN - sum((labels[i] == predicted[i]) == right for i in known if i in shared)
         known += _some([i for _, i in sorted(first.items())], max(0, lacking))
-    return known or [i for i, mine in enumerate(predicted) if mine is not None][:SHARED]
+    return known or [i for i, answer in enumerate(predicted) if answer is not None][:SHARED]
 
 
 def _shared(labels: Sequence[int | None]) -> list[int]:
@@ -333,7 +327,7 @@ def _shared(labels: Sequence[int | None]) -> list[int]:
             of_class.setdefault(label, []).append(i)
     classes = _some(sorted(of_class), SHARED)
     rounds = (of_class[label][turn : turn + 1] for turn in range(SHARED) for label in classes)
-    return [i for one in rounds for i in one][:SHARED]
+    return [i for images in rounds for i in images][:SHARED]
 
 
 def _some(numbers: Sequence[int], most: int) -> list[int]:
@@ -343,9 +337,3 @@ def _some(numbers: Sequence[int], most: int) -> list[int]:
 def _evenly(count: int, most: int) -> list[int]:
     """At most so many of the numbers below ``count``, the first and the last among them."""
     return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
-
-
-def _confusion(labels: Sequence[int], predicted: Sequence[int], classes: Sequence[str]) -> Array:
-    counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    np.add.at(counts, (np.array(labels), np.array(predicted)), 1)
-    return counts

@@ -44,7 +44,7 @@ class Inputs:
 
 
 class _Trained(Strict):
-    """What a file of weights says of the data of its trial."""
+    """Data of the trial that a file of weights comes from, as the file describes them."""
 
     data: DataSpec
     identity: str
@@ -78,8 +78,8 @@ def of_trial(about: Mapping[str, Any], spec: ModelSpec, study: StudyFolder | Non
     if (now := catalog.identity(trained.data)) != trained.identity:
         raise DataError(f"the images of the trial are {trained.identity}, and those that are there now {now}; "
                         "bring them back, or give others with --images")  # fmt: skip
-    found = splits(trained.data, spec, trained.seed)
-    chosen = {"test": found.test, "validation": found.validation}[split]
+    data = splits(trained.data, spec, trained.seed)
+    chosen = data.test if split == "test" else data.validation
     if not len(chosen):
         raise DataError(f"the trial has no {split} images; give another --split")
     names = tuple(f"{split} image {number}" for number in range(1, len(chosen) + 1))
@@ -117,11 +117,11 @@ def statistics(about: Mapping[str, Any], file: Path) -> tuple[Tensor, Tensor]:
     Raises:
         DataError: of a file that does not say.
     """
-    found = [about.get(name) for name in ("mean", "std")]
-    if not all(isinstance(f, list) and len(f) == 3 and all(map(_finite, f)) for f in found):
+    values = [about.get(name) for name in ("mean", "std")]
+    if not all(isinstance(each, list) and len(each) == 3 and all(map(_finite, each)) for each in values):
         raise DataError(f"{file}: does not say how the images of its model are normalised; "
                         "`vitbench run --keep-weights` writes files that do")  # fmt: skip
-    mean, std = (torch.tensor(f).view(3, 1, 1) for f in found)
+    mean, std = (torch.tensor(each).view(3, 1, 1) for each in values)
     return mean, std
 
 
@@ -135,13 +135,13 @@ def class_names(about: Mapping[str, Any], spec: ModelSpec, file: Path) -> tuple[
     Raises:
         DataError: of a file whose names are not those of this model's classes.
     """
-    found = about.get("classes", [str(number) for number in range(spec.num_classes)])
-    named = isinstance(found, list) and all(isinstance(name, str) for name in found)
-    if not named or len(found) != spec.num_classes:
-        there = f"{len(found):,} names" if named else "no list of names"
+    names = about.get("classes", [str(number) for number in range(spec.num_classes)])
+    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not named or len(names) != spec.num_classes:
+        there = f"{len(names):,} names" if named else "no list of names"
         raise DataError(f"{file}: what it says of itself is damaged: classes: {there}, and its model has "
                         f"{spec.num_classes:,} classes")  # fmt: skip
-    return tuple(found)
+    return tuple(names)
 
 
 def _trained(about: Mapping[str, Any], study: StudyFolder | None) -> _Trained:

@@ -272,7 +272,7 @@ def _(grad: Tensor, qkv: Tensor, out: Tensor, lse: Tensor, scale: float, allow_t
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Of either forward: its tensors, what it gave, and its options."""
+    """Save the tensors of either forward, what it gave, and its options."""
     *tensors, ctx.scale, ctx.allow_tf32 = inputs
     out, lse = output
     ctx.save_for_backward(*tensors, out, lse)

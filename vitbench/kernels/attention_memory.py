@@ -1,4 +1,4 @@
-"""Masked loads and stores of rows, shared by all attention kernels."""
+"""Masked loads and stores of rows, and compile options, shared by all attention kernels."""
 
 # ruff: noqa: N803, PLR0917 - a kernel takes each stride by itself, and what is fixed at compile time in capitals
 
@@ -9,6 +9,8 @@ from typing import Any
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
+
+from vitbench.kernels.attention_tiles import Plan
 
 LOG2_E = math.log2(math.e)
 """Exponentials are powers of two: this is folded into the scale."""
@@ -66,6 +68,20 @@ def probabilities(products, scale2, logs, INSIDE: tl.constexpr):  # type: ignore
     if not INSIDE:
         exponents = tl.minimum(exponents, 0.0)
     return tl.exp2(exponents)
+
+
+def compile_options(plan: Plan, tokens: int, width: int, allow_tf32: bool) -> dict[str, int | bool | str | None]:
+    """Compile options of every kernel."""
+    return {
+        "N": tokens,
+        "K": width,
+        "PADDED": triton.next_power_of_2(width),
+        "PRECISION": PRECISIONS[allow_tf32],
+        "num_warps": plan.warps,
+        "num_stages": plan.stages,
+        # Triton changes its default for a · b + c in one rounding with version 3.10, and warns of it in 3.9.
+        "enable_fp_fusion": True,
+    }
 
 
 INTERPRETED = not isinstance(read, triton.runtime.JITFunction)

@@ -22,7 +22,7 @@ All of a head is on the chip at once. Backward, the keys come in blocks, of whic
 import triton
 import triton.language as tl
 
-from vitbench.kernels.attention_memory import PRECISIONS, fast_log2, jit, probabilities, read, scores, write
+from vitbench.kernels.attention_memory import compile_options, fast_log2, jit, probabilities, read, scores, write
 from vitbench.kernels.attention_tiles import Split
 
 
@@ -260,22 +260,16 @@ def backward_kernel(  # type: ignore[no-untyped-def]
 def options(
     plan: Split, tokens: int, width: int, flipped: bool, allow_tf32: bool
 ) -> dict[str, int | bool | str | None]:
-    """What the kernels are compiled with. ``flipped``: the scale is negative, and the scores change sign instead."""
+    """Compile options of the kernels. ``flipped``: the scale is negative, and the scores change sign instead."""
     side = tokens - 1
     if side % plan.rows or side != triton.next_power_of_2(side):
         raise ValueError(f"{plan} takes a power of two of tokens and one more, not {tokens}")
     return {
-        "N": tokens,
-        "K": width,
-        "PADDED": triton.next_power_of_2(width),
+        **compile_options(plan, tokens, width, allow_tf32),
         "SIDE": side,
         "ROWS": plan.rows,
         "BLOCKS": side // plan.rows,
         "PAIRS": plan.pairs,
         "FLIPPED": flipped,
-        "PRECISION": PRECISIONS[allow_tf32],
-        "num_warps": plan.warps,
-        "num_stages": plan.stages,
         "maxnreg": plan.registers,
-        "enable_fp_fusion": True,  # as in the streamed kernels
     }

@@ -23,7 +23,7 @@ import triton.language as tl
 from torch import Tensor
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import LOG2_E, PRECISIONS, jit, probabilities, read, write
+from vitbench.kernels.attention_memory import LOG2_E, compile_options, jit, probabilities, read, write
 from vitbench.kernels.attention_tiles import Streamed
 
 
@@ -200,26 +200,19 @@ def key_value_kernel(  # type: ignore[no-untyped-def]
     write(dk_out + H * K, 3 * H * K, keys, columns, dv, N, K, PADDED, N % HELD == 0)
 
 
-def options(plan: Streamed, tokens: int, width: int, allow_tf32: bool) -> dict[str, int | bool | str]:
-    """What the kernels are compiled with.
+def options(plan: Streamed, tokens: int, width: int, allow_tf32: bool) -> dict[str, int | bool | str | None]:
+    """Compile options of the kernels.
 
     N is among it: a ViT keeps to one or two sequence lengths, and the loops get a length known to the compiler. (In
     Triton 3.6 with NumPy 2.4, moreover, the interpreter cannot loop up to a number that is not known to it.)
     """
     count, rest = attention_tiles.blocks(tokens, plan.streamed, narrow=True)
     return {
-        "N": tokens,
-        "K": width,
-        "PADDED": triton.next_power_of_2(width),
+        **compile_options(plan, tokens, width, allow_tf32),
         "HELD": plan.held,
         "STREAMED": plan.streamed,
         "BLOCKS": count,
         "REST": rest,
-        "PRECISION": PRECISIONS[allow_tf32],
-        "num_warps": plan.warps,
-        "num_stages": plan.stages,
-        # Triton changes its default for a · b + c in one rounding with version 3.10, and warns of it in 3.9.
-        "enable_fp_fusion": True,
     }
 
 

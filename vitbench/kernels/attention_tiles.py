@@ -16,7 +16,7 @@ LEAST = 16
 
 
 class Whole(NamedTuple):
-    """Of the kernels that hold one side of a head whole (``attention_whole``).
+    """Tiles of the kernels that hold one side of a head whole (``attention_whole``).
 
     Forward, keys and values are whole and queries come in blocks; backward, queries are whole and keys come in blocks.
     """
@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Of the kernels for a power of two of tokens and one more (``attention_split``)."""
+    """Tiles of the kernels for a power of two of tokens and one more (``attention_split``)."""
 
     rows: int
     """Size of a block of queries forward, and of keys backward: a power of two that divides N - 1."""
@@ -49,7 +49,7 @@ class Split(NamedTuple):
 
 
 class Streamed(NamedTuple):
-    """Of the kernels that keep a block of one side and stream the other past it (``attention_streamed``)."""
+    """Tiles of the kernels that keep a block of one side and stream the other past it (``attention_streamed``)."""
 
     held: int
     """Rows that a program keeps on the chip: queries, or keys where it computes dK and dV."""
@@ -126,8 +126,7 @@ def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Plan:
     limits above, and the streamed kernel elsewhere, which in float32 is everywhere: true float32 products bypass the
     tensor cores, and take several times the registers.
     """
-    tuned = TUNED.get((tokens, width, dtype, backward))
-    if tuned is not None:
+    if (tuned := TUNED.get((tokens, width, dtype, backward))) is not None:
         return tuned
     cut, padded = segments(tokens), power_of_two(width)
     if dtype.itemsize <= 2 and not backward and tokens in SPLIT_FORWARD and padded <= 64:
@@ -148,16 +147,12 @@ def _streamed(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> St
     of shared memory and keeps its accumulators in registers.
     """
     exact = dtype.itemsize == 4  # true float32 is twice the bytes, and bypasses the tensor cores
-    if backward:
-        largest_held, largest_streamed = 64, 16 if exact else 32
-    else:
-        largest_held, largest_streamed = 64, 32 if exact else 64
-    held, streamed = _fit(tokens, largest_held), _fit(tokens, largest_streamed)
+    held, streamed = _fit(tokens, 64), _fit(tokens, (16 if exact else 32) * (1 if backward else 2))
     large = exact or width > 64
     return Streamed(held, streamed, warps=8 if large else 4, stages=2 if large else 3)
 
 
 def _fit(tokens: int, largest: int) -> int:
     """The power of two from 16 to ``largest`` whose tiles cost least."""
-    sizes = [size for size in (128, 64, 32, 16) if size <= largest]
+    sizes = [size for size in (64, 32, 16) if size <= largest]
     return min(sizes, key=lambda size: -(-tokens // size) * (size + 32))

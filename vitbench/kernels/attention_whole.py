@@ -23,11 +23,10 @@ Source: FlashAttention, Dao et al. 2022, arXiv 2205.14135, appendix B, for the f
 
 # ruff: noqa: N803, PLR0917 - a kernel takes each stride by itself, and what is fixed at compile time in capitals
 
-import triton
 import triton.language as tl
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import PRECISIONS, jit, probabilities, read, scores, write
+from vitbench.kernels.attention_memory import compile_options, jit, probabilities, read, scores, write
 from vitbench.kernels.attention_tiles import Whole
 
 
@@ -268,13 +267,11 @@ def backward_kernel(  # type: ignore[no-untyped-def]
 def options(
     plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool
 ) -> dict[str, int | bool | str | None]:
-    """What the kernels are compiled with. ``flipped``: the scale is negative, and the scores change sign instead."""
+    """Compile options of the kernels. ``flipped``: the scale is negative, and the scores change sign instead."""
     count, rest = attention_tiles.blocks(tokens, plan.rows, plan.narrow)
     first, second, third = (*plan.segments, 0, 0)[:3]
     return {
-        "N": tokens,
-        "K": width,
-        "PADDED": triton.next_power_of_2(width),
+        **compile_options(plan, tokens, width, allow_tf32),
         "ROWS": plan.rows,
         "BLOCKS": count,
         "REST": rest,
@@ -283,9 +280,5 @@ def options(
         "THIRD": third,
         "PAIRS": plan.pairs,
         "FLIPPED": flipped,
-        "PRECISION": PRECISIONS[allow_tf32],
-        "num_warps": plan.warps,
-        "num_stages": plan.stages,
         "maxnreg": plan.registers,
-        "enable_fp_fusion": True,  # as in the streamed kernels
     }

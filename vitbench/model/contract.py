@@ -76,8 +76,8 @@ def is_exact(slot: str, name: str, device: torch.device) -> str:
     if not _is_compared(slot, name):
         return ""
     spec, backward = fitted(SMALL, slot, name), registry.facts(slot, name).runs_on(device.type, training=True)
-    found = deviations(slot, spec, device, torch.float32, backward=backward)
-    return "; ".join(str(deviation) for deviation in found if not deviation.within)
+    results = deviations(slot, spec, device, torch.float32, backward=backward)
+    return "; ".join(str(deviation) for deviation in results if not deviation.within)
 
 
 def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str:
@@ -99,12 +99,12 @@ def takes_options(slot: str, name: str, device: torch.device) -> str:
     taken = {each.name: each.default for each in signature.parameters.values() if each.kind is each.KEYWORD_ONLY}
     if taken != (defaults := {option: each.default for option, each in declared.items()}):
         return f"declares the options {defaults}, and takes {taken}"
-    found = []
+    problems = []
     for option, value in [(option, value) for option, each in declared.items() for value in each.others]:
         called = registry.with_options(slot, name, {option: value})
         if not SMALL.model_copy(update={slot: called}).conflicts() and (problem := trains(slot, called, device)):
-            found.append(f"{called}: {problem}")
-    return "; ".join(found)
+            problems.append(f"{called}: {problem}")
+    return "; ".join(problems)
 
 
 def takes_other_sizes(slot: str, name: str, device: torch.device) -> str:

@@ -40,8 +40,8 @@ def flops_by_module(spec: ModelSpec, *, training: bool = False) -> dict[str, int
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(images)
-    found = {path.partition(".")[2]: int(sum(each.values())) for path, each in counter.get_flop_counts().items()}
-    return {**found, "": int(counter.get_total_flops())}
+    flops = {path.partition(".")[2]: int(sum(each.values())) for path, each in counter.get_flop_counts().items()}
+    return {**flops, "": int(counter.get_total_flops())}
 
 
 def training_flops(spec: ModelSpec) -> int:

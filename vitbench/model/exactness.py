@@ -22,6 +22,9 @@ FACTOR = 2.0
 FLOOR_EPS = 4.0
 """Floor of the allowed error, in units of the dtype's epsilon times the largest value of the true result."""
 
+COMPARED = 4
+"""Images of the random input."""
+
 
 @dataclass(frozen=True)
 class Deviation:
@@ -45,21 +48,20 @@ class Incorrect(ValueError):
     """An exact component that does not compute its slot's function."""
 
 
-def inputs(slot: str, spec: ModelSpec, batch: int, seed: int) -> Tensor:
+def inputs(slot: str, spec: ModelSpec) -> Tensor:
     """Random input of a slot's components, float64: images for patching and a runtime, tokens for the rest."""
-    generator = torch.Generator().manual_seed(derive(seed, "inputs", slot))
-    tokens = (batch, spec.tokens, spec.dim)
-    images, placed = (batch, spec.channels, *pair(spec.image_size)), (batch, spec.placed, spec.dim)
+    generator = torch.Generator().manual_seed(derive(0, "inputs", slot))
+    images, placed = (spec.channels, *pair(spec.image_size)), (spec.placed, spec.dim)
     shapes: Mapping[str, tuple[int, ...]] = {
         "patching": images, "runtime": images, "positions": placed, "pooling": placed,
     }  # fmt: skip
-    return torch.randn(shapes.get(slot, tokens), generator=generator, dtype=torch.float64)
+    shape = shapes.get(slot, (spec.tokens, spec.dim))
+    return torch.randn(COMPARED, *shape, generator=generator, dtype=torch.float64)
 
 
 def deviations(
-    slot: str, spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, batch: int = 4, seed: int = 0,
-    backward: bool = True,
-) -> list[Deviation]:  # fmt: skip
+    slot: str, spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, backward: bool = True
+) -> list[Deviation]:
     """Compare the component in a slot of ``spec`` with the slot's reference in float64.
 
     The rule (Dao-AILab/flash-attention's): its error is at most twice that of the reference run in the same dtype,
@@ -75,13 +77,13 @@ def deviations(
     if reference is None or not registry.facts(slot, name).exact:
         raise ValueError(f'{slot} "{name}" is not exact: there is nothing to compare it with')
     expected = spec.model_copy(update={slot: reference})
-    x = inputs(slot, spec, batch, seed)
+    x = inputs(slot, spec)
     rotation = chosen("positions", spec)(spec).rotation if slot == "attention" else None
 
     def run(of: ModelSpec, where: torch.device, kind: torch.dtype) -> Mapping[str, Tensor]:
         whole = slot == "runtime"  # which runs a model, and is no part of one
         module: nn.Module = network(of) if whole else chosen(slot, of)(of)
-        initialise(module, of.init_std, seed)
+        initialise(module, of.init_std, seed=0)
         # Rounded to the dtype first, in the true run too: its operands are the same numbers, its arithmetic is exact.
         module = module.to(dtype).to(where, kind).eval()
         given = x.to(dtype).to(where, kind).detach().requires_grad_(backward)
@@ -90,7 +92,7 @@ def deviations(
             out = call(given) if rotation is None else call(given, rotation.to(where, kind))
         results = {"output": out.detach()}
         if backward:
-            generator = torch.Generator().manual_seed(derive(seed, "inputs", "cotangent"))
+            generator = torch.Generator().manual_seed(derive(0, "inputs", "cotangent"))
             cotangent = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(dtype)
             out.backward(cotangent.to(where, kind))
             gradients = {"the input": given.grad, **{n: p.grad for n, p in module.named_parameters()}}
@@ -98,22 +100,21 @@ def deviations(
         return {k: v.to("cpu", torch.float64) for k, v in results.items()}
 
     truth = run(expected, torch.device("cpu"), torch.float64)
-    plain, mine = run(expected, device, dtype), run(spec, device, dtype)
-    if missing := sorted(truth.keys() - mine.keys()):
+    plain, actual = run(expected, device, dtype), run(spec, device, dtype)
+    if missing := sorted(truth.keys() - actual.keys()):
         raise Incorrect(f'{slot} "{name}" gives no {", no ".join(missing)}')
-    if more := sorted(mine.keys() - truth.keys()):
+    if more := sorted(actual.keys() - truth.keys()):
         raise Incorrect(f'{slot} "{name}" gives a {", a ".join(more)}, which the reference does not have')
+    results = []
     for quantity, true in truth.items():
-        if mine[quantity].shape != true.shape:
-            shapes = f"{tuple(mine[quantity].shape)}, not {tuple(true.shape)}"
+        if actual[quantity].shape != true.shape:
+            shapes = f"{tuple(actual[quantity].shape)}, not {tuple(true.shape)}"
             raise Incorrect(f'{slot} "{name}", {quantity}: shape {shapes}')
-    found = []
-    for quantity, true in truth.items():
         largest = float(true.abs().max()) if true.numel() else 0.0
         floor = FLOOR_EPS * torch.finfo(dtype).eps * largest
-        error, of_plain = (float((r[quantity] - true).abs().max()) for r in (mine, plain))
-        found.append(Deviation(quantity, error, FACTOR * of_plain + floor))
-    return found
+        error, of_plain = (float((r[quantity] - true).abs().max()) for r in (actual, plain))
+        results.append(Deviation(quantity, error, FACTOR * of_plain + floor))
+    return results
 
 
 def check(
@@ -134,7 +135,7 @@ def check(
             continue
         if not registry.facts(slot, name).exact or name == registry.reference(slot):
             continue
-        found = deviations(slot, spec, device, dtype, backward=backward)
-        wrong += [f'{slot} "{name}", {deviation}' for deviation in found if not deviation.within]
+        results = deviations(slot, spec, device, dtype, backward=backward)
+        wrong += [f'{slot} "{name}", {deviation}' for deviation in results if not deviation.within]
     if wrong:
         raise Incorrect("; ".join(wrong))

@@ -22,7 +22,7 @@ EPSILON = 1e-6
 
 
 class Decoder(nn.Module):
-    """What the encoder made of the patches that it saw → all patches.
+    """Encoder's output of the patches that it saw → all patches.
 
     Args:
         spec: of the encoder's model.
@@ -34,21 +34,21 @@ class Decoder(nn.Module):
 
     def __init__(self, spec: ModelSpec, dim: int, depth: int) -> None:
         super().__init__()
-        mine = spec.decoder(dim, depth)
+        decoder = spec.decoder(dim, depth)
         height, width = pair(spec.patch_size)
         self.prefix, self.patches = spec.pooled_prefix, spec.patches
         self.embed = nn.Linear(spec.dim, dim)
         self.mask_token = nn.Parameter(torch.empty(1, 1, dim))
-        self.positions: Positions = chosen("positions", mine)(mine)
-        self.encoder = Encoder(mine)
+        self.positions: Positions = chosen("positions", decoder)(decoder)
+        self.encoder = Encoder(decoder)
         self.head = nn.Linear(dim, spec.channels * height * width)
 
     def forward(self, encoded: Tensor, seen: Tensor) -> Tensor:
         """Tokens (B, prefix + V, D) of the patches ``seen`` (B, V), by their numbers → patches (B, P, C·P·P)."""
         first, tokens = self.embed(encoded).split([self.prefix, seen.shape[1]], dim=1)
         hidden = self.mask_token.to(tokens.dtype).expand(len(seen), self.patches, -1)
-        every = hidden.scatter(1, seen[..., None].expand(-1, -1, tokens.shape[-1]), tokens)
-        decoded = self.encoder(self.positions(torch.cat((first, every), dim=1)))
+        tokens = hidden.scatter(1, seen[..., None].expand(-1, -1, tokens.shape[-1]), tokens)
+        decoded = self.encoder(self.positions(torch.cat((first, tokens), dim=1)))
         patches: Tensor = self.head(decoded[:, self.prefix :])
         return patches
 
@@ -97,9 +97,9 @@ class MaskedAutoencoder(nn.Module):
         """Every patch as the decoder tells it, (B, P, C·P·P): less its mean and over its standard deviation."""
         tokens = self.model.tokens(images)
         first = torch.arange(self.prefix, device=seen.device).expand(len(seen), -1)
-        kept = torch.cat((first, seen + self.prefix), dim=1)
-        tokens = tokens.gather(1, kept[..., None].expand(-1, -1, tokens.shape[-1]))
-        encoded = self.model.without_registers(self.model.encoder(tokens, self.model.positions.turning(), kept))
+        places = torch.cat((first, seen + self.prefix), dim=1)
+        tokens = tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1]))
+        encoded = self.model.without_registers(self.model.encoder(tokens, self.model.positions.turning(), places))
         patches: Tensor = self.decoder(encoded, seen)
         return patches
 
@@ -119,18 +119,18 @@ class MaskedAutoencoder(nn.Module):
         """
         seen = order[:, : self.visible]
         wanted, mean, std = self.targets(images)
-        shown = torch.zeros_like(mean).scatter(1, seen[..., None], 1.0)
-        predicted = shown * wanted + (1.0 - shown) * self.predict(images, seen).float()
+        seen_mask = torch.zeros_like(mean).scatter(1, seen[..., None], 1.0)
+        predicted = seen_mask * wanted + (1.0 - seen_mask) * self.predict(images, seen).float()
         size = (images.shape[-2], images.shape[-1])
         whole, mask = (
             F.fold(patches.transpose(1, 2), size, self.patch_size, stride=self.patch_size)
-            for patches in (predicted * std + mean, shown.expand_as(wanted))
+            for patches in (predicted * std + mean, seen_mask.expand_as(wanted))
         )
         return whole, mask
 
 
 def masked_autoencoder(model: VisionTransformer, recipe: TrainSpec, seed: int) -> MaskedAutoencoder:
-    """The one that a recipe asks for."""
+    """The masked autoencoder that a recipe asks for."""
     return MaskedAutoencoder(
         model, mask_ratio=recipe.mask_ratio, decoder_dim=recipe.decoder_dim, decoder_depth=recipe.decoder_depth,
         seed=seed,

@@ -58,11 +58,11 @@ class Muon(torch.optim.Optimizer):
             for shape, (wide, tall) in shapes.items():  # tall ones lie down with the wide ones
                 stacks = [ahead[index].reshape(-1, *shape) for index in wide]
                 lying = [ahead[index].reshape(-1, *sides(moved[index])).mT for index in tall]
-                found = orthogonal(torch.cat(stacks + lying)).to(ahead[0].dtype)
+                directions = orthogonal(torch.cat(stacks + lying)).to(ahead[0].dtype)
                 ends = sum(map(len, stacks))
-                parts = [*found[:ends].split([len(each) for each in stacks])] if wide else []
+                parts = [*directions[:ends].split([len(each) for each in stacks])] if wide else []
                 # Of the parameters' own strides: else torch adds them one by one.
-                parts += found[ends:].mT.contiguous().split([len(each) for each in lying]) if tall else []
+                parts += directions[ends:].mT.contiguous().split([len(each) for each in lying]) if tall else []
                 for index, part in zip(wide + tall, parts, strict=True):
                     changes[index] = part.view(moved[index].shape)
             sizes = [-SIZE * max(sides(p)) ** 0.5 for p in moved]

@@ -70,7 +70,7 @@ class Optimisers:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of all of them, as they are now: restoring a state makes them anew."""
+        """Groups of all of them, as they are now: restoring a state makes them anew."""
         return [group for part in self.parts for group in part.param_groups]
 
     def zero_grad(self) -> None:
@@ -96,8 +96,8 @@ class Optimisers:
         for name, tensor in state.items():
             number, index, key = name.split(".", 2)
             of_parts[int(number)].setdefault(int(index), {})[key] = tensor
-        for part, mine in zip(self.parts, of_parts, strict=True):
-            part.load_state_dict({**part.state_dict(), "state": mine})
+        for part, values in zip(self.parts, of_parts, strict=True):
+            part.load_state_dict({**part.state_dict(), "state": values})
 
 
 def make_optimiser(model: nn.Module, recipe: TrainSpec, device: torch.device) -> Optimisers:
@@ -105,14 +105,13 @@ def make_optimiser(model: nn.Module, recipe: TrainSpec, device: torch.device) ->
     return Optimisers(*OPTIMISERS[recipe.optimizer](weights(model), recipe, device))
 
 
-def _adam(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
-    """Adam with weight decay as an L2 term, in torch's fused form where the device has it."""
-    return [_of_kind(torch.optim.Adam, chosen, recipe, device)]
-
-
-def _adamw(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
-    """AdamW, whose weight decay is decoupled, likewise."""
-    return [_of_kind(torch.optim.AdamW, chosen, recipe, device)]
+def _adam(
+    kind: type[torch.optim.Adam], chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device
+) -> list[torch.optim.Optimizer]:
+    """Adam with weight decay as an L2 term, or AdamW, where it is decoupled; in torch's fused form where it has one."""
+    groups, fused = parameter_groups(chosen, recipe.weight_decay), device.type in ("cpu", "cuda")
+    capturable = recipe.cuda_graphs and device.type == "cuda"
+    return [kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=fused, capturable=capturable)]
 
 
 def _muon(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> list[torch.optim.Optimizer]:
@@ -123,35 +122,24 @@ def _muon(chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device) -> 
     AdamW's (Liu et al. 2025, arXiv 2502.16982), so that both have the same learning rate and weight decay.
     """
     matrices = [w.parameter for w in chosen if w.hidden]
-    rest = _of_kind(torch.optim.AdamW, [w for w in chosen if not w.hidden], recipe, device)
+    rest = _adam(torch.optim.AdamW, [w for w in chosen if not w.hidden], recipe, device)
     if not matrices:  # blocks without attention and MLP, after patches that are cut
-        return [rest]
-    return [Muon(matrices, lr=recipe.learning_rate, weight_decay=recipe.weight_decay), rest]
-
-
-def _of_kind(
-    kind: type[torch.optim.Adam], chosen: Sequence[Weight], recipe: TrainSpec, device: torch.device
-) -> torch.optim.Optimizer:
-    groups, fused = parameter_groups(chosen, recipe.weight_decay), device.type in ("cpu", "cuda")
-    capturable = recipe.cuda_graphs and device.type == "cuda"
-    return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=fused, capturable=capturable)
+        return rest
+    return [Muon(matrices, lr=recipe.learning_rate, weight_decay=recipe.weight_decay), *rest]
 
 
 OPTIMISERS: Mapping[str, Callable[[Sequence[Weight], TrainSpec, torch.device], list[torch.optim.Optimizer]]] = {
-    "adam": _adam, "adamw": _adamw, "muon": _muon,
-}  # fmt: skip
+    "adam": functools.partial(_adam, torch.optim.Adam),
+    "adamw": functools.partial(_adam, torch.optim.AdamW),
+    "muon": _muon,
+}
 """Name in a recipe → the optimisers of a model's parameters."""
 
 
-def _cosine(progress: float) -> float:
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
-
-
-def _constant(progress: float) -> float:
-    return 1.0
-
-
-SCHEDULES: Mapping[str, Callable[[float], float]] = {"cosine": _cosine, "constant": _constant}
+SCHEDULES: Mapping[str, Callable[[float], float]] = {
+    "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),
+    "constant": lambda _: 1.0,
+}
 """Name → factor on the learning rate after warm-up, as a function of progress from 0 to 1."""
 
 

@@ -80,19 +80,19 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
         raise WeightsError(f"{source.partition(CONTENT)[0]}: {error}") from error
 
 
-def differences(theirs: ModelSpec, mine: ModelSpec, *, head: bool) -> list[str]:
-    """In what two models of the same tensors are other functions, as far as their specs say.
+def differences(theirs: ModelSpec, ours: ModelSpec, *, head: bool) -> list[str]:
+    """Fields in which two models of the same tensors are other functions, as far as their specs say.
 
     Args:
         theirs: the model of which the weights are.
-        mine: the model that takes them.
+        ours: the model that takes them.
         head: whether the head is taken, too, which has learnt from what the pooling gives.
     """
     fields = ["architecture", "heads", *(slot for slot in registry.slots() if head or slot != "pooling")]
     return [
-        f"their {field} is {getattr(theirs, field)}, the model's {getattr(mine, field)}"
+        f"their {field} is {getattr(theirs, field)}, the model's {getattr(ours, field)}"
         for field in fields
-        if _function(theirs, field) != _function(mine, field)
+        if _function(theirs, field) != _function(ours, field)
     ]
 
 
@@ -114,15 +114,15 @@ def _is_ours(model: Model, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def _own(model: Model, tensors: Mapping[str, Tensor], *, head: bool) -> None:
-    mine = model.state_dict()
-    wanted, found = (
+    state = model.state_dict()
+    wanted, given = (
         {name: tensor for name, tensor in each.items() if head or not name.startswith(HEADS)}
-        for each in (mine, tensors)
+        for each in (state, tensors)
     )
-    shapes = ({name: tuple(tensor.shape) for name, tensor in each.items()} for each in (wanted, found))
+    shapes = ({name: tuple(tensor.shape) for name, tensor in each.items()} for each in (wanted, given))
     if problem := mismatch(*shapes):
         raise WeightsError(problem)
-    model.load_state_dict({**mine, **found})
+    model.load_state_dict({**state, **given})
 
 
 def _from_file(source: str) -> Path:
@@ -134,7 +134,7 @@ def _from_file(source: str) -> Path:
 
 
 def _from_timm(name: str) -> Path:
-    """In the data folder; downloaded into it first where they are not there."""
+    """File of timm's weights in the data folder; downloaded into it first where it is not there."""
     local = timm_names.path_of(name)
     if not local.exists():
         if problem := timm_names.problem(name):

@@ -17,7 +17,7 @@ def path_of(name: str) -> Path:
 
 
 def instead_of(name: str) -> str:
-    """What a user can do who has the weights, or can get them elsewhere."""
+    """Advice for a user who has the weights, or can get them elsewhere."""
     return f"or put a file of its weights at {path_of(name)}"
 
 

@@ -64,15 +64,15 @@ def load_timm(model: VisionTransformer, tensors: Mapping[str, Tensor], *, head: 
             unexpected or of another shape.
     """
     _demand_alike(model.spec)
-    mine = model.state_dict()
-    names = {name: timm_name(name) for name in mine if head or not name.startswith("head.")}
-    found = {theirs: tensor for theirs, tensor in tensors.items() if head or not theirs.startswith("head.")}
-    wanted = {theirs: tuple(mine[ours].shape) for ours, theirs in names.items()}
-    if (positions := found.get(table := names[POSITIONS])) is not None and set(wanted) == set(found):
-        found[table] = resampled(positions, model.spec)
-    if problem := mismatch(wanted, {name: tuple(tensor.shape) for name, tensor in found.items()}):
+    state = model.state_dict()
+    names = {name: timm_name(name) for name in state if head or not name.startswith("head.")}
+    given = {theirs: tensor for theirs, tensor in tensors.items() if head or not theirs.startswith("head.")}
+    wanted = {theirs: tuple(state[ours].shape) for ours, theirs in names.items()}
+    if (positions := given.get(table := names[POSITIONS])) is not None and set(wanted) == set(given):
+        given[table] = resampled(positions, model.spec)
+    if problem := mismatch(wanted, {name: tuple(tensor.shape) for name, tensor in given.items()}):
         raise WeightsError(f"timm's weights do not fit the model: {problem}")
-    model.load_state_dict({**mine, **{ours: found[theirs] for ours, theirs in names.items()}})
+    model.load_state_dict({**state, **{ours: given[theirs] for ours, theirs in names.items()}})
 
 
 def to_timm(model: VisionTransformer) -> dict[str, Tensor]:

@@ -80,7 +80,7 @@ class VisionTransformer(nn.Module):
 
     @property
     def initial_std(self) -> float | Literal["fan_in"]:
-        """Of its weights, see :func:`vitbench.model.initial.initialise`."""
+        """Spread of its initial weights, see :func:`vitbench.model.initial.initialise`."""
         return self.spec.init_std
 
     def forward(self, images: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class VisionTransformer(nn.Module):
         return tokens if self.registers is None else self.registers.taken_out(tokens)
 
     def both(self, images: Tensor) -> Tensor:
-        """What is answered to the labels and what to a teacher, (B, 2, classes): the same where there is one head."""
+        """Answers to the labels and to a teacher, (B, 2, classes): the same where there is one head."""
         tokens = self.encoded(images)
         to_labels: Tensor = self.head(self.pooling(tokens))
         if self.teacher_head is None:
@@ -129,15 +129,15 @@ class VisionTransformer(nn.Module):
         return out
 
     def shares(self, encoded: Tensor) -> Tensor | None:
-        """What each token of the encoder's output (B, N, D) gives to the pooled vector, (B, N): registers nothing.
+        """Share of each token of the encoder's output (B, N, D) in the pooled vector, (B, N): registers have none.
 
         None where the pooling does not say.
         """
-        found = self.pooling.shares(self.without_registers(encoded))
-        if found is None or self.registers is None:
-            return found
-        first, rest = found.split([self.registers.after, found.shape[1] - self.registers.after], dim=1)
-        return torch.cat((first, found.new_zeros(len(found), self.spec.registers), rest), dim=1)
+        shares = self.pooling.shares(self.without_registers(encoded))
+        if shares is None or self.registers is None:
+            return shares
+        first, rest = shares.split([self.registers.after, shares.shape[1] - self.registers.after], dim=1)
+        return torch.cat((first, shares.new_zeros(len(shares), self.spec.registers), rest), dim=1)
 
     @property
     def _attends_exactly(self) -> bool:
@@ -185,16 +185,16 @@ class VisionTransformer(nn.Module):
     def _attentions(self) -> list[SelfAttention]:
         """Attention of every block. Raises ValueError."""
         self._whole()
-        found = [m for m in self.encoder.modules() if isinstance(m, SelfAttention)]
-        if len(found) != self.spec.depth:
+        attentions = [m for m in self.encoder.modules() if isinstance(m, SelfAttention)]
+        if len(attentions) != self.spec.depth:
             raise ValueError(f'attention "{self.spec.attention}" has no attention maps')
-        return found
+        return attentions
 
     @torch.no_grad()
     def _read(self, modules: Iterable[nn.Module], images: Tensor, read: Callable[..., Tensor]) -> list[Tensor]:
         """``read(module, inputs, output)`` of each module, in order, for a forward pass in evaluation mode."""
-        found = list[Tensor]()
-        hooks = [m.register_forward_hook(lambda *of: found.append(read(*of))) for m in modules]
+        results = list[Tensor]()
+        hooks = [m.register_forward_hook(lambda *call: results.append(read(*call))) for m in modules]
         training = self.training
         try:
             self.eval()(images)
@@ -202,4 +202,4 @@ class VisionTransformer(nn.Module):
             self.train(training)
             for hook in hooks:
                 hook.remove()
-        return found
+        return results

@@ -51,7 +51,7 @@ def save_weights(model: nn.Module, path: str | os.PathLike[str], about: Mapping[
     """
     file, spec = _checked(path), getattr(model, "spec", None)
     body = {**(about or {}), **({"model": spec.canonical()} if isinstance(spec, ModelSpec) else {})}
-    tensors = {name: t.detach().cpu().contiguous() for name, t in _tensors(model).items()}
+    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     return write_atomically(file, save(tensors, {OURS: dumps(body)} if body else None))
 
 
@@ -69,8 +69,7 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
         WeightsError: for a file that is missing, truncated or of another format (nothing else is tried in its place:
             a pickle is never opened), and for tensors that are missing, unexpected or of another shape.
     """
-    wanted = {name: tuple(tensor.shape) for name, tensor in _tensors(model).items()}
-    model.load_state_dict(_read(path, lambda file, found: _compare(file, wanted, found)))
+    model.load_state_dict(_read(path, {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}))
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -81,7 +80,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise WeightsError(f"{path}: its model cannot be: {'; '.join(wrong)}")
     with torch.device("meta"):
         shapes = {name: tuple(tensor.shape) for name, tensor in network(spec).state_dict().items()}
-    tensors = _read(path, lambda file, found: _compare(file, shapes, found))  # before anything of that size is made
+    tensors = _read(path, shapes)  # before anything of that size is made
     model = network(spec)
     model.load_state_dict(tensors)
     return model.eval()
@@ -93,7 +92,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     Raises:
         WeightsError: for a file that is missing, truncated or of another format.
     """
-    return _read(path, lambda _, __: None)
+    return _read(path)
 
 
 def read_shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
@@ -106,7 +105,7 @@ def read_shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
 
 
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a safetensors file says of itself: see :func:`save_weights`; nothing, where another program wrote it.
+    """Description of itself in a safetensors file: see :func:`save_weights`; empty, where another program wrote it.
 
     Raises:
         WeightsError: see :func:`read_weights`; and where what it says is no JSON.
@@ -139,14 +138,17 @@ def read_spec(path: str | os.PathLike[str]) -> ModelSpec | None:
 
 
 Shapes = Mapping[str, tuple[int, ...]]
-Found = TypeVar("Found")
+Content = TypeVar("Content")
 
 
-def _read(path: str | os.PathLike[str], check: Callable[[Path, Shapes], None]) -> dict[str, Tensor]:
+def _read(path: str | os.PathLike[str], wanted: Shapes | None = None) -> dict[str, Tensor]:
+    """The tensors of a file, once their shapes are known to be those that are wanted, if some are."""
     file = _checked(path)
 
     def tensors(stored: Any) -> dict[str, Tensor]:
-        check(file, shapes := _shapes(stored))
+        shapes = _shapes(stored)
+        if wanted is not None and (problem := mismatch(wanted, shapes)):
+            raise WeightsError(f"{file}: {problem}")
         return {name: stored.get_tensor(name) for name in shapes}
 
     return _opened(file, tensors)
@@ -156,7 +158,7 @@ def _shapes(stored: Any) -> dict[str, tuple[int, ...]]:
     return {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118 - no mapping
 
 
-def _opened(file: Path, use: Callable[[Any], Found]) -> Found:
+def _opened(file: Path, use: Callable[[Any], Content]) -> Content:
     try:
         with opened(file, MAX_BYTES) as stream, safe_open(handle(stream), framework="pt") as stored:
             return use(stored)
@@ -175,25 +177,16 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    return dict(model.state_dict())
-
-
-def _compare(file: Path, wanted: Shapes, found: Shapes) -> None:
-    if problem := mismatch(wanted, found):
-        raise WeightsError(f"{file}: {problem}")
-
-
-def mismatch(wanted: Shapes, found: Shapes) -> str | None:
+def mismatch(wanted: Shapes, given: Shapes) -> str | None:
     """Why some tensors are not a model's: names first, then the first shape that differs. None where they are."""
-    missing = [name for name in wanted if name not in found]
-    unexpected = sorted(name for name in found if name not in wanted)
+    missing = [name for name in wanted if name not in given]
+    unexpected = sorted(name for name in given if name not in wanted)
     if missing or unexpected:
         sides = (("missing", missing), ("unexpected", unexpected))
         return "; ".join(f"{word}: {_listed(names)}" for word, names in sides if names)
     for name, shape in wanted.items():
-        if found[name] != shape:
-            return f"{name} is {_shape(found[name])}, and the model's is {_shape(shape)}"
+        if given[name] != shape:
+            return f"{name} is {_shape(given[name])}, and the model's is {_shape(shape)}"
     return None
 
 

@@ -44,10 +44,10 @@ def _handle(device: torch.device) -> Iterator[tuple[Any, Any] | None]:
 
 def clock_state(device: torch.device) -> tuple[int | None, str | None]:
     """(clock of a GPU's processors in MHz, why it is held back: empty if it is not); Nones where unknown."""
-    with _handle(device) as found:
-        if found is None:
+    with _handle(device) as opened:
+        if opened is None:
             return None, None
-        nvml, handle = found
+        nvml, handle = opened
         try:
             mhz = int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
             bits = int(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
@@ -61,10 +61,10 @@ def energy_mj(device: torch.device, iterate: Callable[[], object], seconds: floa
 
     The whole card, its idle power included.
     """
-    with _handle(device) as found:
-        if found is None:
+    with _handle(device) as opened:
+        if opened is None:
             return None
-        nvml, handle = found
+        nvml, handle = opened
         try:
             before = int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
         except nvml.NVMLError:

@@ -68,14 +68,14 @@ def profiled(
             subject.iterate()
         synchronise(device)
     watched.export_chrome_trace(str(trace))
-    own = {
+    operations = {
         event.key: (event.count, event.self_device_time_total if on_gpu else event.self_cpu_time_total)
         for event in watched.key_averages()
     }
-    whole = sum(us for _, us in own.values())
-    found = [
+    whole = sum(us for _, us in operations.values())
+    costs = [
         OperationCost(name, count / ITERATIONS, us / 1e3 / ITERATIONS, us / whole)
-        for name, (count, us) in own.items()
+        for name, (count, us) in operations.items()
         if us > 0
     ]
-    return sorted(found, key=lambda each: -each.ms)
+    return sorted(costs, key=lambda each: -each.ms)

@@ -75,11 +75,11 @@ class Times(NamedTuple):
 
 def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
     """Numbers that the layers of a baseline read and write for the whole batch."""
-    found = []
+    numbers = []
 
     def see(layer: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
         read = inputs[0].numel() + parameters(layer)
-        found.append(read + output.numel() if not training else 3 * read + 2 * output.numel())
+        numbers.append(read + output.numel() if not training else 3 * read + 2 * output.numel())
 
     with torch.device("meta"), torch.no_grad():
         whole = UNITS["model"](spec).eval()
@@ -87,7 +87,7 @@ def _of_layers(spec: ModelSpec, batch: int, *, training: bool) -> int:
             if not list(layer.children()) and parameters(layer):
                 layer.register_forward_hook(see)
         whole(torch.empty(input_shape(spec, "model", batch)))
-    return sum(found)
+    return sum(numbers)
 
 
 def _of_block(spec: ModelSpec, training: bool) -> Mapping[Level, Times]:

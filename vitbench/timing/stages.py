@@ -86,7 +86,7 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
             passes.append(clock.seconds())
             if number < WARMUP:
                 passes.clear()
-                clock.forget()
+                clock.taken.clear()
     whole = statistics.median(passes)
     stages = tuple(
         Stage(
@@ -175,9 +175,6 @@ class _Clock:
     def seconds(self) -> float:
         synchronise(self.device)
         return time.perf_counter() - self.started
-
-    def forget(self) -> None:
-        self.taken.clear()
 
     @contextmanager
     def watching(self, places: Sequence[_Place]) -> Iterator[None]:

@@ -75,7 +75,7 @@ def input_shape(spec: ModelSpec, level: Level, batch: int) -> tuple[int, ...]:
 
 
 class Subject:
-    """What one trial times.
+    """The model, or the part of one, that a trial times.
 
     ``iterate()`` is one iteration, inference (without gradients) or training. For a whole model training is forward,
     cross-entropy, backward and an AdamW step at rate zero (the same work, and weights that stay comparable); for a
@@ -170,16 +170,16 @@ class Subject:
             leaves nothing to compare with, or the true output is zero.
         """
         synchronise(self.device)
-        mine = {"output": self.out.detach()}
+        results = {"output": self.out.detach()}
         if self.x.grad is not None:
-            mine["gradient of the input"] = self.x.grad
+            results["gradient of the input"] = self.x.grad
         plain, wanted = self._reference(self.device, self.dtype, slice(None))
         for name, parameter in self.module.named_parameters():
             if parameter.grad is not None:
-                mine[f"gradient of {name}"] = parameter.grad
+                results[f"gradient of {name}"] = parameter.grad
             elif name in wanted:
                 raise Incorrect(f"after timing, gradient of {name}: there is none")
-        for quantity, value in mine.items():
+        for quantity, value in results.items():
             if not bool(value.isfinite().all()):
                 raise Incorrect(f"after timing, {quantity}: not finite")
         spec = self.trial.model
@@ -189,9 +189,9 @@ class Subject:
         some = torch.linspace(0, count - 1, min(CHECKED_IMAGES, count)).round().long()
         true, _ = self._reference(torch.device("cpu"), torch.float64, some)
         largest = float(true["output"].abs().max())
-        off = float((_rows(mine["output"], some) - true["output"]).abs().max())
+        off = float((_rows(results["output"], some) - true["output"]).abs().max())
         drift = off / largest if largest else None
-        if not registry.facts("runtime", self.trial.model.runtime).exact:
+        if not registry.facts("runtime", spec.runtime).exact:
             return drift
         for quantity, of_all in plain.items():
             true_some = true[quantity]
@@ -199,15 +199,15 @@ class Subject:
             of_plain = float((_rows(of_all, some) - true_some).abs().max())
             allowed = LOOSER * (FACTOR * of_plain + floor)
             for error, limit in (
-                (float((_rows(mine[quantity], some) - true_some).abs().max()), allowed),
-                (float((mine[quantity].double() - of_all.double()).abs().max()), 2 * allowed),
+                (float((_rows(results[quantity], some) - true_some).abs().max()), allowed),
+                (float((results[quantity].double() - of_all.double()).abs().max()), 2 * allowed),
             ):
                 if not error <= limit:
                     raise Incorrect(f"after timing, {quantity}: error {error:.3g}, allowed {limit:.3g}")
         return drift
 
     def _reference(self, device: torch.device, dtype: torch.dtype, images: Any) -> tuple[dict[str, Tensor], set[str]]:
-        """Of the reference, for some of the images: output, and for a part the gradient of the input; and the
+        """Results of the reference for some of the images: output, and for a part the gradient of the input; and the
         names of the parameters that have a gradient, which for a whole model are all of them."""
         module = self.build(self.trial.model.reference()).to(self.dtype).to(device, dtype)
         module.train(self.trial.training)

@@ -14,7 +14,7 @@ FEW = 4
 
 
 class Sizes(Strict):
-    """What is counted of a trial.
+    """Numbers that are counted of a trial.
 
     Attributes:
         parameters: of what is timed.
@@ -30,7 +30,7 @@ class Sizes(Strict):
 
 
 class Alone(Strict):
-    """What a variant gives in a fresh process of its own."""
+    """Results of a variant in a fresh process of its own."""
 
     sizes: Sizes
     first_ms: float
@@ -42,7 +42,7 @@ class Alone(Strict):
 
 
 class Panel(Strict):
-    """What one process gives for each of the variants that it had: trial id → samples."""
+    """Results of one process for each of the variants that it had: trial id → samples."""
 
     samples: dict[str, Samples]
     ceilings: Ceilings
@@ -67,16 +67,8 @@ def combine(
         process_ms_min=min(medians),
         process_ms_max=max(medians),
         images_per_s=trial.batch_size / p50 * 1000,
-        first_ms=by_itself.first_ms,
-        peak_memory_mib=by_itself.peak_memory_mib,
-        peak_reserved_mib=by_itself.peak_reserved_mib,
-        energy_mj_per_image=by_itself.energy_mj_per_image,
-        largest_batch=by_itself.largest_batch,
-        drift=by_itself.drift,
-        parameters=by_itself.sizes.parameters,
-        forward_flops=by_itself.sizes.forward_flops,
-        flops=by_itself.sizes.flops,
-        bytes=by_itself.sizes.bytes,
+        **by_itself.model_dump(exclude={"sizes"}),
+        **by_itself.sizes.model_dump(),
         ceilings=ceilings,
         baseline=baseline,
         processes=tuple(processes),

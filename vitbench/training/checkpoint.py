@@ -134,7 +134,12 @@ def read(path: Path, identity: Identity) -> Checkpoint:
         raise BadCheckpoint(f"{type(error).__name__}: {str(error)[:200]}") from error
     if checksum != actual:
         raise BadCheckpoint(f"checksum {str(checksum)[:12]}… does not match the content's {actual[:12]}…")
-    if differences := _differences(made_by, identity):
+    differences = [
+        f"{what} {made_by.get(what, 'unknown')}, here {identity.get(what, 'unknown')}"
+        for what in {**identity, **made_by}
+        if made_by.get(what) != identity.get(what)
+    ]
+    if differences:
         raise OtherCheckpoint("; ".join(differences))
     # Only now, since another version of the code may have written another kind of moment.
     return Checkpoint(Moment.model_validate_json(json.dumps(body["moment"]), context=STORED), tensors)
@@ -208,16 +213,15 @@ class Keeper:
             Interrupted: where the save was asked for.
         """
         checkpoint = self.capture()
-        saved = True
+        outcome = "kept in a checkpoint"
         try:
             write(self.plan.path, checkpoint, self.identity)
         except OSError as error:
-            saved = False
+            outcome = "not kept"
             self.progress(f"checkpoint {self.plan.path.name} cannot be written: {error.strerror}")
         self.last = time.monotonic()
         if self.plan.save_now.asked:
-            kept = "kept in a checkpoint" if saved else "not kept"
-            raise Interrupted(f"asked to end after step {checkpoint.moment.steps}, which is {kept}")
+            raise Interrupted(f"asked to end after step {checkpoint.moment.steps}, which is {outcome}")
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
@@ -227,11 +231,3 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
         whole.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
         whole.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return whole.hexdigest()
-
-
-def _differences(theirs: dict[str, str], mine: Identity) -> list[str]:
-    return [
-        f"{what} {theirs.get(what, 'unknown')}, here {mine.get(what, 'unknown')}"
-        for what in dict.fromkeys([*mine, *theirs])
-        if theirs.get(what) != mine.get(what)
-    ]

@@ -18,7 +18,6 @@ from vitbench.data.batches import Batch
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.store import Epoch
 from vitbench.streams import derive
 from vitbench.training import stage
 from vitbench.training.members import Run
@@ -38,22 +37,16 @@ class Student(nn.Module):
 
 
 @dataclass(frozen=True)
-class Teacher:
+class Teacher(stage.Done):
     """A network that has been trained.
 
     Attributes:
         model: it, in evaluation mode; its weights no longer move.
-        epochs: of its training, in order.
         flops: of its training, and of its answers to the student.
-        earlier_s, resumed_at, notice: see :class:`vitbench.training.stage.Done`.
     """
 
     model: nn.Module
-    epochs: tuple[Epoch, ...]
     flops: int
-    earlier_s: float
-    resumed_at: tuple[int, ...]
-    notice: str | None
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:
@@ -65,8 +58,7 @@ def recipe_of(recipe: TrainSpec) -> TrainSpec:
     return TrainSpec(
         epochs=recipe.teacher_epochs, batch_size=recipe.batch_size, learning_rate=recipe.teacher_learning_rate,
         weight_decay=recipe.weight_decay, schedule=recipe.schedule, crop_padding=recipe.crop_padding, flip=recipe.flip,
-        precision=recipe.precision, compile=recipe.compile,
-        cuda_graphs=recipe.cuda_graphs,
+        precision=recipe.precision, compile=recipe.compile, cuda_graphs=recipe.cuda_graphs,
     )  # fmt: skip
 
 
@@ -83,14 +75,7 @@ def teach(where: stage.StageSetting) -> Teacher:
     images = len(where.data.train)
     of_student = trial.train.images or images * trial.train.epochs
     flops = forward_flops(spec) * (3 * images * recipe.epochs + of_student)
-    return Teacher(
-        model.eval().requires_grad_(requires_grad=False),
-        done.epochs,
-        flops,
-        done.earlier_s,
-        done.resumed_at,
-        done.notice,
-    )
+    return Teacher(**vars(done), model=model.eval().requires_grad_(requires_grad=False), flops=flops)
 
 
 def taught(teacher: nn.Module, recipe: TrainSpec) -> Objective:
@@ -100,15 +85,15 @@ def taught(teacher: nn.Module, recipe: TrainSpec) -> Objective:
     """
     distance, share = DISTANCES[recipe.distillation], recipe.distillation_share
 
-    def objective(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
-        (mine,) = batch
-        images = mine.images()
+    def objective(module: nn.Module, run: Run, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+        (batch,) = batches
+        images = batch.images()
         with torch.no_grad():
             answer = teacher(images).float()
         to_labels, to_teacher = run(images).unbind(dim=1)
-        loss = (1.0 - share) * mine.loss(to_labels, recipe.label_smoothing)
+        loss = (1.0 - share) * batch.loss(to_labels, recipe.label_smoothing)
         loss = loss + share * distance(to_teacher, answer, recipe.distillation_temperature)
-        right = ((to_labels + to_teacher).detach().argmax(dim=-1) == mine.labels).sum()
+        right = ((to_labels + to_teacher).detach().argmax(dim=-1) == batch.labels).sum()
         return loss.unsqueeze(0), right.unsqueeze(0)
 
     return objective
@@ -119,8 +104,8 @@ def soft(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
 
     Logits are (B, classes). Source: arXiv 2012.12877, eq. 2.
     """
-    mine, theirs = ((logits.float() / temperature).log_softmax(dim=-1) for logits in (student, teacher))
-    return temperature**2 * F.kl_div(mine, theirs, reduction="batchmean", log_target=True)
+    predicted, target = ((logits.float() / temperature).log_softmax(dim=-1) for logits in (student, teacher))
+    return temperature**2 * F.kl_div(predicted, target, reduction="batchmean", log_target=True)
 
 
 def hard(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:

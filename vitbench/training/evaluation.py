@@ -44,15 +44,15 @@ def evaluate(
         if watch is not None:
             watch()
         part = slice(start, start + EVALUATION_BATCH)
-        pixels = [one.normalise(each.pixels[part]) for one, each in zip(data, images, strict=True)]
+        pixels = [splits.normalise(each.pixels[part]) for splits, each in zip(data, images, strict=True)]
         labels = torch.stack([each.labels[part] for each in images])
-        found = stepper.judge(pixels)
+        outputs = stepper.judge(pixels)
         losses += torch.stack(
-            [F.cross_entropy(of_it, truth, reduction="sum") for of_it, truth in zip(found, labels, strict=True)]
+            [F.cross_entropy(output, truth, reduction="sum") for output, truth in zip(outputs, labels, strict=True)]
         )
-        right.append(found.argmax(dim=-1) == labels)
+        right.append(outputs.argmax(dim=-1) == labels)
     stepper.look(losses, None, "in evaluation")
-    of_members = torch.cat(right, dim=1)
-    bits = np.packbits(of_members.cpu().numpy(), axis=1)
-    found_of = zip(tallies(losses, of_members.sum(dim=1), len(images[0])), bits, strict=True)
-    return [Evaluated(tally.loss, tally.accuracy_pct, mine.tobytes()) for tally, mine in found_of]
+    hits = torch.cat(right, dim=1)
+    bits = np.packbits(hits.cpu().numpy(), axis=1)
+    results = zip(tallies(losses, hits.sum(dim=1), len(images[0])), bits, strict=True)
+    return [Evaluated(tally.loss, tally.accuracy_pct, row.tobytes()) for tally, row in results]

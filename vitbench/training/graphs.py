@@ -97,7 +97,7 @@ class Graph:
             self._inputs = [each.map(torch.clone) for each in batch]
         else:
             pairs = zip(self._inputs, batch, strict=True)
-            copy_all(pair for mine, theirs in pairs for pair in zip(mine.tensors(), theirs.tensors(), strict=True))
+            copy_all(pair for place, given in pairs for pair in zip(place.tensors(), given.tensors(), strict=True))
         if self._first < FIRST_STEPS:
             self._first += 1
             return self._beside(work)
@@ -120,9 +120,9 @@ class Graph:
         present = torch.cuda.current_stream(self.stream.device)
         self.stream.wait_stream(present)
         with torch.cuda.stream(self.stream):
-            found = work(self._inputs)
+            norms = work(self._inputs)
         present.wait_stream(self.stream)
-        return found
+        return norms
 
     def _capture(self, work: Work) -> None:
         """Capture a step, which does nothing yet."""
@@ -136,8 +136,8 @@ class Graph:
             raise
         except (RuntimeError, AssertionError) as error:  # the second where torch has no CUDA at all
             cause = error.__context__ or error  # a capture that fails in the middle fails at its end once more
-            first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-            self.notice = f"CUDA graphs were asked for, and training ran without: {first}"
+            reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+            self.notice = f"CUDA graphs were asked for, and training ran without: {reason}"
             self._norms, self._strayed = None, True
             return
         self._gradients = [parameter.grad for parameter in self.parameters]

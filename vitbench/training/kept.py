@@ -73,10 +73,5 @@ def _(module: Probe, member: int) -> dict[str, torch.Tensor]:
 
 @_weights.register
 def _(module: Stack, member: int) -> dict[str, torch.Tensor]:
-    buffers = {name: getattr(module, f"buffer_{index}") for index, name in enumerate(module.buffer_names)}
     stored = module.single.state_dict()  # tables that follow from the spec are in the stack, and in no file
-    return {
-        name: tensor[member].detach().cpu()
-        for name, tensor in {**module.stacked(), **buffers}.items()
-        if name in stored
-    }
+    return {name: tensor[member].detach().cpu() for name, tensor in module.stacked().items() if name in stored}

@@ -21,7 +21,6 @@ from vitbench.data.load import splits
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.build import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
-from vitbench.model.optimiser import learning_rate
 from vitbench.model.resized import at_size
 from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
@@ -35,12 +34,12 @@ from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
 from vitbench.training.members import logits
-from vitbench.training.pretraining import Pretrained, as_text, pretrain
+from vitbench.training.pretraining import Pretrained, pretrain
 from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
-from vitbench.training.stepper import Course, Diverged, Stepper, Tally, viewed
+from vitbench.training.stepper import Course, Diverged, Stepper, viewed
 
 WARM_STEPS = FIRST_STEPS + 1
 """First steps of a process that are left out of the median: on them fall allocation, compilation, autotuning, and the
@@ -63,15 +62,13 @@ class Fitted:
     @property
     def earlier_s(self) -> float:
         """Seconds that processes before this one gave to the trials, as far as their checkpoint knew."""
-        of_stages = (self.pretrained, self.teacher, self.resumable)
-        return sum(each.earlier_s for each in of_stages if each)
+        return sum(each.earlier_s for each in (self.pretrained, self.teacher, self.resumable) if each)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a reader of the values must know, each once."""
-        of_stages = [each.notice for each in (self.pretrained, self.teacher) if each]
-        found = [*of_stages, self.stepper.graph.notice if self.stepper.graph else None]
-        return tuple(dict.fromkeys(filter(None, found)))
+        """All that a reader of the values must know, each once."""
+        notices = [each.notice for each in (self.pretrained, self.teacher, self.stepper.graph) if each]
+        return tuple(dict.fromkeys(filter(None, notices)))
 
     def evaluate(self, images: Sequence[Images]) -> list[Evaluated]:
         """How well each member does on its whole images; ends between two batches where it is asked to.
@@ -111,7 +108,7 @@ def train(
 def train_stack(
     trials: Sequence[TrainTrial], device: torch.device, progress: Progress, weights: Path | None = None
 ) -> list[TrainValues | Diverged]:
-    """The same of several seeds of one cell as one program: what each gives alone, within rounding.
+    """Train several seeds of one cell as one program: each gives what it gives alone, within rounding.
 
     Throughput, time of a step and memory are those of the program, which sees the images of all seeds; of its seconds
     each seed has its share. A seed that diverges leaves the others alone.
@@ -142,13 +139,13 @@ def _trained(
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
     peak = measure_products(device, DTYPES[trial.dtype]) if trial.train.measure_peak else None
     fitted = fit(trials, device, progress, checkpoint)
-    data, course, stepper, pretrained = fitted.data, fitted.course, fitted.stepper, fitted.pretrained
-    teacher = fitted.teacher
+    data, course, stepper = fitted.data, fitted.course, fitted.stepper
+    pretrained, teacher = fitted.pretrained, fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
-    median = median_ms(course.step_ms, course.resumed_at, len(fitted.batches[0]))
-    warm_up = warm_up_ms(course.step_ms, course.resumed_at, len(fitted.batches[0])) / 1000
+    laps = course.step_ms, course.resumed_at, len(fitted.batches[0])
+    median, warm_up = median_ms(*laps), warm_up_ms(*laps) / 1000
     batch = min(trial.train.batch_size, len(data[0].train))
-    found = [
+    results = [
         Diverged(stepper.lost[member])
         if member in stepper.lost
         else TrainValues(
@@ -177,8 +174,8 @@ def _trained(
             pretraining=pretrained.epochs if pretrained else (),
             teaching=teacher.epochs if teacher else (),
             preparation_flops=sum(each.flops for each in (pretrained, teacher) if each),
-            preparation_resumed_at=tuple(at for each in (pretrained, teacher) if each for at in each.resumed_at),
-            reconstructions=as_text(pretrained.sheet) if pretrained else None,
+            preparation_resumed_at=tuple(step for each in (pretrained, teacher) if each for step in each.resumed_at),
+            reconstructions=base64.b64encode(pretrained.sheet).decode() if pretrained else None,
             peak_flops_per_s=peak,
             warm_up_seconds=warm_up / len(trials),
             stacked=len(trials),
@@ -188,19 +185,19 @@ def _trained(
     ]
     if weights is not None:  # after all that is measured; and what cannot be kept costs no result
         try:
-            for member, mine in enumerate(trials):
+            for member, each in enumerate(trials):
                 if member not in stepper.lost:
-                    keep(stepper, mine, data[member], weights / f"{mine.id}{SUFFIX}", member)
+                    keep(stepper, each, data[member], weights / f"{each.id}{SUFFIX}", member)
         except OSError as error:
             progress(f"its weights are not kept: {error.strerror or error}")
-    return found
+    return results
 
 
 def _at_other_sizes(stepper: Stepper, trial: TrainTrial, data: Splits, member: int) -> tuple[float, ...]:
     """Test accuracy, percent, of what a member has learnt, on the test images at each further size of its recipe."""
     if not trial.train.test_sizes:
         return ()
-    found, images = list[float](), data.test
+    accuracies, images = list[float](), data.test
     trained = final_model(stepper, trial.model, member).to(stepper.device)
     for size in trial.train.test_sizes:
         model, right, scaled = at_size(trained, size), 0, images.resized((size, size))
@@ -208,10 +205,10 @@ def _at_other_sizes(stepper: Stepper, trial: TrainTrial, data: Splits, member: i
             for start in range(0, len(scaled), EVALUATION_BATCH):
                 part = slice(start, start + EVALUATION_BATCH)
                 pixels = data.normalise(scaled.pixels[part])
-                found_of = viewed(functools.partial(logits, model, model), [pixels], trial.train, stepper.device)
-                right += int((found_of.argmax(dim=-1) == scaled.labels[part]).sum())
-        found.append(100 * right / len(scaled))
-    return tuple(found)
+                outputs = viewed(functools.partial(logits, model, model), [pixels], trial.train, stepper.device)
+                right += int((outputs.argmax(dim=-1) == scaled.labels[part]).sum())
+        accuracies.append(100 * right / len(scaled))
+    return tuple(accuracies)
 
 
 def tune(
@@ -251,11 +248,10 @@ def fit(
     """
     recipe = trials[0].train
     data = [splits(trial.data, trial.model, trial.seed).to(device) for trial in trials]
-    batches = [Batches(mine, recipe, trial.seed) for mine, trial in zip(data, trials, strict=True)]
+    batches = [Batches(each, recipe, trial.seed) for each, trial in zip(data, trials, strict=True)]
     memory = PeakMemory(device)
     models = [build_model(trial.model, trial.seed).to(device) for trial in trials]
-    pretrained = None
-    teacher = None
+    pretrained = teacher = objective = resumable = None
     where = stage.StageSetting(trials[0], data[0], device, memory, progress, checkpoint)
     if recipe.start is not None:
         for each in models:
@@ -263,7 +259,6 @@ def fit(
     if recipe.pretrain_epochs:
         pretrained = pretrain(_of_components(_one(models)), where)
     model: nn.Module = Probe(_one(models)) if recipe.frozen else models[0] if len(models) == 1 else Stack(models)
-    objective = None
     if recipe.has_teacher:
         teacher, model = teach(where), Student(_of_components(_one(models)))
         objective = taught(teacher.model, recipe)
@@ -272,20 +267,16 @@ def fit(
     assert stepper.total > 0
     course = Course(device, len(trials))
     torch.manual_seed(derive(trials[0].seed, "dropout"))  # the streams of dropout and stochastic depth are torch's own
-    resumable = None
     if checkpoint is not None:
-        mine = identity(trials[0], data[0].checksum, device)
-        resumable = Resumable(checkpoint, mine, stepper, course, memory=memory, progress=progress)
+        made_by = identity(trials[0], data[0].checksum, device)
+        resumable = Resumable(checkpoint, made_by, stepper, course, memory=memory, progress=progress)
         resumable.resume()
     fitted = Fitted(stepper, course, data, memory, batches, resumable, pretrained, teacher)
 
     count = -(-stepper.total // per_epoch)
     while course.epoch < count:
-        found = stepper.epoch(batches, course, resumable)
-        watched: Sequence[Tally] | None = None
-        if len(data[0].validation):
-            watched = fitted.evaluate([each.validation for each in data])
-        rate = learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total)
+        tallies = stepper.epoch(batches, course, resumable)
+        watched = fitted.evaluate([each.validation for each in data]) if len(data[0].validation) else None
         norms = course.gradient_norms()
         course.end(
             {
@@ -295,11 +286,11 @@ def fit(
                     train_accuracy_pct=tally.accuracy_pct,
                     validation_loss=watched[member].loss if watched else None,
                     validation_accuracy_pct=watched[member].accuracy_pct if watched else None,
-                    learning_rate=rate,
+                    learning_rate=stepper.rate(stepper.steps - 1),
                     seconds=course.seconds,
                     gradient_norm=norms[member],
                 )
-                for member, tally in enumerate(found)
+                for member, tally in enumerate(tallies)
                 if member not in stepper.lost
             }
         )
@@ -320,7 +311,7 @@ def _of_components(model: Model) -> VisionTransformer:
 
 
 def _line(course: Course, count: int) -> str:
-    """What the user hears of an epoch: of several members their means."""
+    """Line for the user after an epoch: of several members their means."""
     last = [epochs[-1] for epochs in course.epochs if len(epochs) == course.epoch]
     loss = statistics.mean(epoch.train_loss for epoch in last)
     watched = [epoch.validation_accuracy_pct for epoch in last if epoch.validation_accuracy_pct is not None]
@@ -336,7 +327,7 @@ def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: in
 
 
 def warm_up_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:
-    """What the steps in which a process warms up took longer than the median, milliseconds."""
+    """Time by which the steps of a warm-up took longer than the median, milliseconds."""
     median = median_ms(step_ms, resumed_at, per_epoch)
     return sum(max(step_ms[step] - median, 0.0) for step in _cold(resumed_at, per_epoch) if step < len(step_ms))
 

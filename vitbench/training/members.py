@@ -17,7 +17,7 @@ Run = Callable[..., Tensor]
 
 @weights.register
 def _(model: Stack) -> list[Weight]:
-    stacked = model.stacked()
+    stacked = dict(zip(model.names, model.weights, strict=True))
     return [Weight(w.name, stacked[w.name], w.decays, w.hidden) for w in weights(model.single)]
 
 
@@ -35,8 +35,8 @@ def logits(model: nn.Module, run: Run, images: Sequence[Tensor]) -> Tensor:
         run: the same model, or its compiled form.
         images: of each member.
     """
-    (mine,) = images
-    return run(mine).unsqueeze(0)
+    (pixels,) = images
+    return run(pixels).unsqueeze(0)
 
 
 @logits.register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from vitbench.data.batches import Batch
 from vitbench.data.images import Splits
 from vitbench.model.masked import MaskedAutoencoder, masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.store import Epoch
 from vitbench.streams import derive
 from vitbench.training import stage
 from vitbench.training.members import Run
@@ -43,22 +41,16 @@ GREY = 128.0
 
 
 @dataclass(frozen=True)
-class Pretrained:
-    """What is known of a pre-training.
+class Pretrained(stage.Done):
+    """A pre-training that is over.
 
     Attributes:
-        epochs: of it, in order; without accuracy.
         flops: of all its steps, forward and backward.
         sheet: PNG, see :func:`sheet`.
-        earlier_s, resumed_at, notice: see :class:`vitbench.training.stage.Done`.
     """
 
-    epochs: tuple[Epoch, ...]
     flops: int
     sheet: bytes
-    earlier_s: float
-    resumed_at: tuple[int, ...]
-    notice: str | None
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:
@@ -97,16 +89,17 @@ def pretrain(model: VisionTransformer, where: stage.StageSetting) -> Pretrained:
     chance = torch.Generator().manual_seed(derive(trial.seed, "pretraining", "shown"))
     order = torch.rand(len(pixels), trial.model.patches, generator=chance).argsort(dim=1).to(where.device)
     with where.memory.uncounted():
-        shown = sheet(autoencoder, data, pixels, order, autocast(where.device, recipe.precision))
+        picture = sheet(autoencoder, data, pixels, order, autocast(where.device, recipe.precision))
     flops = 3 * masked_flops(trial.model, trial.train) * len(data.train) * recipe.epochs
-    return Pretrained(done.epochs, flops, shown, done.earlier_s, done.resumed_at, done.notice)
+    return Pretrained(**vars(done), flops=flops, sheet=picture)
 
 
-def hidden_patch_loss(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
-    """The objective; there are no answers that could be right."""
-    (mine,) = batch
-    assert mine.patches is not None
-    return run(mine.images(), mine.patches).unsqueeze(0), torch.zeros(1, dtype=torch.int64, device=mine.pixels.device)
+def hidden_patch_loss(module: nn.Module, run: Run, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    """The objective of pre-training; there are no answers that could be right."""
+    (batch,) = batches
+    assert batch.patches is not None
+    loss = run(batch.images(), batch.patches).unsqueeze(0)
+    return loss, torch.zeros(1, dtype=torch.int64, device=batch.pixels.device)
 
 
 @torch.no_grad()
@@ -131,8 +124,3 @@ def sheet(
     packed = io.BytesIO()
     made.save(packed, "png", optimize=True)
     return packed.getvalue()
-
-
-def as_text(png: bytes) -> str:
-    """A picture as a record holds it."""
-    return base64.b64encode(png).decode()

@@ -23,7 +23,7 @@ from vitbench.training.stepper import Course, Stepper
 
 
 def identity(trial: TrainingTrial, data_checksum: str, device: torch.device) -> Identity:
-    """What must be equal for a checkpoint to be used; words are those of the message where it is not."""
+    """All that must be equal for a checkpoint to be used; its words are those of the message where it is not."""
     return {
         "trial": trial.id,
         "data": data_checksum[:12],
@@ -42,7 +42,7 @@ class Resumable:
 
     Args:
         plan: where the checkpoint is, and how often it is saved.
-        mine: see :func:`identity`.
+        made_by: see :func:`identity`.
         stepper: its model and optimiser, at the beginning.
         course: how far it is.
         memory: of this process.
@@ -50,13 +50,12 @@ class Resumable:
     """
 
     def __init__(
-        self, plan: Checkpointing, mine: Identity, stepper: Stepper, course: Course, *, memory: PeakMemory,
+        self, plan: Checkpointing, made_by: Identity, stepper: Stepper, course: Course, *, memory: PeakMemory,
         progress: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.stepper, self.course, self.memory, self.progress = stepper, course, memory, progress
         self.began, self.earlier_s = time.perf_counter(), 0.0
-        self.save_now = plan.save_now
-        self.keeper = Keeper(plan, mine, self.capture, progress)
+        self.keeper = Keeper(plan, made_by, self.capture, progress)
 
     def resume(self) -> None:
         """Take up the last checkpoint, if there is one that may be used."""
@@ -80,7 +79,7 @@ class Resumable:
 
     def between_batches(self) -> None:
         """Save and raise Interrupted if asked to, in an evaluation, which leaves the state as the last step left it."""
-        if self.save_now.asked:
+        if self.keeper.plan.save_now.asked:
             self.take()
 
     def capture(self) -> Checkpoint:
@@ -112,10 +111,10 @@ class Resumable:
 
         There are some where a component of a plug-in made a buffer as it trained, which a new model does not have.
         """
-        mine = {name: tensor.shape for name, tensor in _weights(self.stepper)}
+        present = {name: tensor.shape for name, tensor in _weights(self.stepper)}
         parts = tuple(f"{part}." for part in self.stepper.modules())
-        theirs = {name: tensor.shape for name, tensor in checkpoint.tensors.items() if name.startswith(parts)}
-        return sorted(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+        saved = {name: tensor.shape for name, tensor in checkpoint.tensors.items() if name.startswith(parts)}
+        return sorted(name for name in {**present, **saved} if present.get(name) != saved.get(name))
 
     @torch.no_grad()
     def restore(self, checkpoint: Checkpoint) -> None:

@@ -50,19 +50,18 @@ class Stack(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """(S, B, C, height, width) → logits (S, B, classes), each model's of its own images."""
         called = self.single.train(self.training)
-        buffers = {name: getattr(self, f"buffer_{index}") for index, name in enumerate(self.buffer_names)}
 
-        def one(weights: dict[str, Tensor], buffers: dict[str, Tensor], mine: Tensor) -> Tensor:
-            logits: Tensor = functional_call(called, (weights, buffers), (mine,))
+        def logits_of(tensors: dict[str, Tensor], pixels: Tensor) -> Tensor:
+            logits: Tensor = functional_call(called, tensors, (pixels,))
             return logits
 
-        weights: dict[str, Tensor] = {**self.stacked()}
-        out: Tensor = torch.vmap(one)(weights, buffers, images)
+        out: Tensor = torch.vmap(logits_of)(self.stacked(), images)
         return out
 
-    def stacked(self) -> dict[str, nn.Parameter]:
-        """Name → parameter of all models, (S, …)."""
-        return dict(zip(self.names, self.weights, strict=True))
+    def stacked(self) -> dict[str, Tensor]:
+        """Name → parameter or buffer of all models, (S, …)."""
+        buffers = {name: getattr(self, f"buffer_{index}") for index, name in enumerate(self.buffer_names)}
+        return {**dict(zip(self.names, self.weights, strict=True)), **buffers}
 
 
 class _Folded(torch.autograd.Function):

@@ -13,7 +13,6 @@ from vitbench.config.trial import TrainingTrial
 from vitbench.data.batches import Batches
 from vitbench.data.images import Splits
 from vitbench.devices import PeakMemory
-from vitbench.model.optimiser import learning_rate
 from vitbench.store import Epoch
 from vitbench.streams import Stream, derive
 from vitbench.training.checkpoint import Checkpointing, of_stage
@@ -26,7 +25,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StageSetting:
-    """What all stages of a trial share.
+    """Setting that all stages of a trial share.
 
     Attributes:
         trial: whose stages they are.
@@ -82,35 +81,34 @@ def run(
     """
     data, device, seed = where.data, where.device, where.trial.seed
     batches = Batches(data, recipe, derive(seed, stage), patches)
-    per_epoch = len(batches)
-    stepper = Stepper(model, recipe, images=len(data.train), device=device, per_epoch=per_epoch, objective=objective)
+    stepper = Stepper(model, recipe, images=len(data.train), device=device, per_epoch=len(batches), objective=objective)
     course, resumable = Course(device), None
     torch.manual_seed(derive(seed, stage, "device"))
     if where.checkpoint is not None:
-        mine = {**identity(where.trial, data.checksum, device), "stage": stage}
+        made_by = {**identity(where.trial, data.checksum, device), "stage": stage}
         aside = replace(where.checkpoint, path=of_stage(where.checkpoint.path, stage))
-        resumable = Resumable(aside, mine, stepper, course, memory=where.memory, progress=where.progress)
+        resumable = Resumable(aside, made_by, stepper, course, memory=where.memory, progress=where.progress)
         resumable.resume()
     watch, begun = resumable.between_batches if resumable else None, course.epoch
     while course.epoch < recipe.epochs:
         evaluated = None
         try:
-            (found,) = stepper.epoch([batches], course, resumable)
+            (tally,) = stepper.epoch([batches], course, resumable)
             if objective is None and len(data.validation):
                 (evaluated,) = evaluate(stepper, [data.validation], [data], watch)
         except Diverged as lost:
             raise Diverged(f"{words}: {lost}") from lost
-        done = Epoch(
-            epoch=course.epoch + 1, train_loss=found.loss,
-            train_accuracy_pct=found.accuracy_pct if objective is None else None,
+        epoch = Epoch(
+            epoch=course.epoch + 1, train_loss=tally.loss,
+            train_accuracy_pct=tally.accuracy_pct if objective is None else None,
             validation_loss=evaluated.loss if evaluated else None,
             validation_accuracy_pct=evaluated.accuracy_pct if evaluated else None,
-            learning_rate=learning_rate(recipe, stepper.steps - 1, per_epoch, stepper.total), seconds=course.seconds,
+            learning_rate=stepper.rate(stepper.steps - 1), seconds=course.seconds,
             gradient_norm=course.gradient_norms()[0],
         )  # fmt: skip
-        course.end({0: done})
+        course.end({0: epoch})
         seen = f", validation {evaluated.accuracy_pct:.1f} %" if evaluated else ""
-        where.progress(f"{words}, epoch {done.epoch}/{recipe.epochs}: loss {done.train_loss:.3f}{seen}")
+        where.progress(f"{words}, epoch {epoch.epoch}/{recipe.epochs}: loss {epoch.train_loss:.3f}{seen}")
     if resumable and course.epoch > begun:
         resumable.take()
     notice = stepper.graph.notice if stepper.graph else None

@@ -39,9 +39,9 @@ class Tally:
 
 
 def tallies(loss_sums: Tensor, correct: Tensor, images: int) -> list[Tally]:
-    """Of the sums (S,) over so many images."""
-    found = zip(loss_sums.tolist(), correct.tolist(), strict=True)
-    return [Tally(loss / images, 100.0 * right / images) for loss, right in found]
+    """Tally of each member, from its sums (S,) over so many images."""
+    sums = zip(loss_sums.tolist(), correct.tolist(), strict=True)
+    return [Tally(loss / images, 100.0 * right / images) for loss, right in sums]
 
 
 class Course:
@@ -106,7 +106,7 @@ class Pauses(Protocol):
         """Whether it wants one now; asked after each step, and so cheap."""
 
     def take(self) -> None:
-        """What is done in it; its time and memory are not the step's."""
+        """Take the pause; its time and memory are not the step's."""
 
 
 Objective = Callable[[nn.Module, Run, Sequence[Batch]], tuple[Tensor, Tensor]]
@@ -117,11 +117,11 @@ losses (S,) and how many images were classified correctly (S,)."""
 def label_loss(label_smoothing: float) -> Objective:
     """The objective of classification: cross-entropy with the images' labels."""
 
-    def objective(module: nn.Module, run: Run, batch: Sequence[Batch]) -> tuple[Tensor, Tensor]:
-        found = logits(module, run, [each.images() for each in batch])
-        losses = beside([each.loss(of_it, label_smoothing) for each, of_it in zip(batch, found, strict=True)])
-        labels = beside([each.labels for each in batch])
-        return losses, (found.detach().argmax(dim=-1) == labels).sum(dim=-1)
+    def objective(module: nn.Module, run: Run, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+        outputs = logits(module, run, [batch.images() for batch in batches])
+        losses = beside([batch.loss(output, label_smoothing) for batch, output in zip(batches, outputs, strict=True)])
+        labels = beside([batch.labels for batch in batches])
+        return losses, (outputs.detach().argmax(dim=-1) == labels).sum(dim=-1)
 
     return objective
 
@@ -175,9 +175,8 @@ class Stepper:
 
     def modules(self) -> dict[str, nn.Module]:
         """Name → what holds the weights of the run so far."""
-        return (
-            {"model": self.module} if self.average is None else {"model": self.module, "average": self.average.module}
-        )
+        average = {} if self.average is None else {"average": self.average.module}
+        return {"model": self.module, **average}
 
     def epoch(self, batches: Sequence[Batches], course: Course, pauses: Pauses | None = None) -> list[Tally]:
         """The steps that are left of the epoch under way, or of the budget: each member's loss and accuracy in it all.
@@ -227,11 +226,11 @@ class Stepper:
                 pauses.take()
                 began, watch = time.perf_counter(), _running(self.device)
         self.look(course.loss_sum, norms)
-        found = course.tallies()
+        results = course.tallies()
         synchronise(self.device)
         course.step_ms += shared(watch.intervals_ms(), chunk)
         course.seconds += time.perf_counter() - began
-        return found
+        return results
 
     def step(self, batch: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor | None]:
         """One optimiser step on a batch of each member: losses, right answers and, if clipped, gradient norms, (S,).
@@ -275,7 +274,7 @@ class Stepper:
         self._note(_finite(loss_sums, norms).tolist(), when or f"by step {self.steps}")
 
     def glance(self, loss_sums: Tensor, norms: Tensor | None) -> None:
-        """The same without waiting for a GPU: noted there is what an earlier glance asked for, once it has come.
+        """Note lost members without waiting for a GPU: there, those of an earlier glance, once its flags have come.
 
         Raises:
             Diverged: where no member is left.
@@ -309,16 +308,16 @@ def shared(laps_ms: Sequence[float], chunk: int) -> list[float]:
     if chunk == 1:
         return list(laps_ms)
     making, stepping = laps_ms[::2], laps_ms[1::2]
-    found: list[float] = []
+    durations: list[float] = []
     for start in range(0, len(stepping), chunk):
         steps = stepping[start : start + chunk]
         share = sum(making[start : start + chunk]) / len(steps)
-        found += [own + share for own in steps]
-    return found
+        durations += [step + share for step in steps]
+    return durations
 
 
 def _finite(loss_sums: Tensor, norms: Tensor | None) -> Tensor:
-    """Of each quantity and member whether it is a number, (1 or 2, S)."""
+    """Whether each quantity of each member is a number, (1 or 2, S)."""
     return torch.isfinite(torch.stack([loss_sums] if norms is None else [loss_sums, norms.to(loss_sums.dtype)]))
 
 
@@ -341,10 +340,10 @@ def viewed(
     Source of the second: KellerJordan/cifar10-airbench, ``infer_mirror``.
     """
     with autocast(device, recipe.precision):
-        found = call(pixels).float()
+        outputs = call(pixels).float()
         if recipe.flip_test:
-            found = (found + call([each.flip(-1) for each in pixels]).float()) / 2
-    return found
+            outputs = (outputs + call([each.flip(-1) for each in pixels]).float()) / 2
+    return outputs
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:

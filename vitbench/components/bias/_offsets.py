@@ -1,4 +1,4 @@
-"""Offsets between patches, which biases of scores are made from."""
+"""Row and column offsets between patches, from which biases of scores are made."""
 
 from torch import Tensor
 

@@ -40,15 +40,15 @@ class MoE(Sublayer):
         shares = logits.softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
         places = shares.topk(self.chosen, dim=-1).indices
         wanted = (places[..., None] == torch.arange(self.experts, device=tokens.device)).any(dim=-2)
-        taken, at = (shares * wanted).transpose(1, 2).topk(min(self.slots, tokens.shape[1]), dim=-1)
+        taken, numbers = (shares * wanted).transpose(1, 2).topk(min(self.slots, tokens.shape[1]), dim=-1)
         # Rows of one 1 each, (B, E, slots, N): a gather's backward adds in no fixed order on a GPU.
-        rows = (at[..., None] == torch.arange(tokens.shape[1], device=tokens.device)).to(tokens.dtype)
+        rows = (numbers[..., None] == torch.arange(tokens.shape[1], device=tokens.device)).to(tokens.dtype)
         given = (rows @ tokens[:, None]).unbind(dim=1)
-        found = torch.stack(
+        outputs = torch.stack(
             [down(self.dropout(F.gelu(up(x)))) for up, down, x in zip(self.up, self.down, given, strict=True)], dim=1
         )
-        weighted = found * taken[..., None].to(found.dtype)
-        out: Tensor = self.dropout(rows.flatten(1, 2).transpose(1, 2).to(found.dtype) @ weighted.flatten(1, 2))
+        weighted = outputs * taken[..., None].to(outputs.dtype)
+        out: Tensor = self.dropout(rows.flatten(1, 2).transpose(1, 2).to(outputs.dtype) @ weighted.flatten(1, 2))
         if not self.training or not self.balance:
             return out
         falls = wanted.to(shares.dtype).mean(dim=(0, 1)) / self.chosen

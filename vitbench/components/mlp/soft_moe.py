@@ -36,9 +36,9 @@ class SoftMoE(Sublayer):
         queries = self.scale * F.normalize(self.queries, dim=-1)
         logits = F.normalize(tokens, dim=-1) @ queries.T.to(tokens.dtype)
         given = logits.softmax(dim=1).transpose(1, 2) @ tokens
-        found = [
+        outputs = [
             down(self.dropout(F.gelu(up(each))))
             for up, down, each in zip(self.up, self.down, given.chunk(self.experts, dim=1), strict=True)
         ]
-        out: Tensor = self.dropout(logits.softmax(dim=2) @ torch.cat(found, dim=1))
+        out: Tensor = self.dropout(logits.softmax(dim=2) @ torch.cat(outputs, dim=1))
         return out

@@ -31,7 +31,7 @@ class ConvTokenizer(Patching):
         self.bias = None
 
     def inner_filters(self) -> list[Tensor]:
-        """Those of the second convolution, where there are two."""
+        """Filters of the second convolution, where there are two."""
         return [] if self.first is None else [self.weight]
 
     def forward(self, images: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Pooling by a class token."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +16,7 @@ from vitbench.registry import component
 class ClassToken(Pooling):
     """A learned token is put first, and its output taken."""
 
-    token_tables = ("class_token",)
+    token_tables: ClassVar[tuple[str, ...]] = ("class_token",)
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)

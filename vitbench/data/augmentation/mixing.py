@@ -36,11 +36,11 @@ class Mixes:
         return self.map(lambda each: each[rows])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Mixes:
-        """The same with each of its tensors changed."""
+        """Mixes with each of the tensors changed."""
         return replace(self, share=change(self.share), cut=change(self.cut), boxes=change(self.boxes))
 
     def to(self, device: torch.device) -> Mixes:
-        """The same on a device."""
+        """Copy on a device."""
         return self.map(lambda each: each.to(device, non_blocking=True))
 
     def images(self, images: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def draw(images: int, size: Size, *, mixup: float, cutmix: float, chance: np.ran
         images: n.
         size: height and width, pixels.
         mixup: α of the Beta distribution of its shares; 0 for none.
-        cutmix: the same of CutMix; one of them is positive.
+        cutmix: α of the shares of CutMix; one of them is positive.
         chance: what is drawn from.
 
     Sources: Zhang et al. 2017, mixup, arXiv 1710.09412; Yun et al. 2019, CutMix, arXiv 1905.04899; both as
@@ -70,7 +70,6 @@ def draw(images: int, size: Size, *, mixup: float, cutmix: float, chance: np.ran
     cut = chance.random(images) < (0.5 if mixup and cutmix else float(bool(cutmix)))
     blended = chance.beta(mixup, mixup, images) if mixup else np.ones(images)
     replaced = chance.beta(cutmix, cutmix, images) if cutmix else np.ones(images)
-    found = np.where(cut[:, None], boxes.cutmix(replaced, size, chance), 0)
-    share = np.where(cut, boxes.outside(found, size), blended)
-    of_images = torch.from_numpy(share).float(), torch.from_numpy(cut), torch.from_numpy(found)
-    return Mixes(*of_images, blends=mixup > 0)
+    places = np.where(cut[:, None], boxes.cutmix(replaced, size, chance), 0)
+    share = torch.from_numpy(np.where(cut, boxes.outside(places, size), blended)).float()
+    return Mixes(share, torch.from_numpy(cut), torch.from_numpy(places), blends=mixup > 0)

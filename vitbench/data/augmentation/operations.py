@@ -30,8 +30,8 @@ def affine(pixels: Tensor, inverse: Tensor) -> Tensor:
     to_x, to_y = inverse.view(-1, 2, 3).unbind(1)
     # No tensor is made of the two sizes here: to copy it, the host would wait for all that a GPU has to do before.
     grid = places.flatten(1).T @ torch.stack((to_x / (0.5 * width), to_y / (0.5 * height)), dim=1).transpose(1, 2)
-    found = F.grid_sample(pixels.float(), grid.view(-1, height, width, 2), mode="nearest", align_corners=False)
-    return found.round().to(torch.uint8)
+    moved = F.grid_sample(pixels.float(), grid.view(-1, height, width, 2), mode="nearest", align_corners=False)
+    return moved.round().to(torch.uint8)
 
 
 def brightness(pixels: Tensor, shares: Tensor) -> Tensor:
@@ -62,8 +62,8 @@ def sharpness(pixels: Tensor, shares: Tensor) -> Tensor:
 
 def posterize(pixels: Tensor, bits: Tensor) -> Tensor:
     """The highest ``bits`` (B, 1) of each value, the others zero."""
-    kept = (256 - torch.exp2(8 - bits)).to(torch.uint8)
-    return pixels & kept[:, :, None, None]
+    mask = (256 - torch.exp2(8 - bits)).to(torch.uint8)
+    return pixels & mask[:, :, None, None]
 
 
 def solarize(pixels: Tensor, threshold: Tensor) -> Tensor:
@@ -99,5 +99,5 @@ def _grey(pixels: Tensor) -> Tensor:
 
 
 def _blend(pixels: Tensor, other: Tensor, shares: Tensor) -> Tensor:
-    mine, others = shares[:, :, None, None, None].unbind(1)
-    return (mine * pixels + others * other).clamp(0, 255).to(torch.uint8)
+    share, other_share = shares[:, :, None, None, None].unbind(1)
+    return (share * pixels + other_share * other).clamp(0, 255).to(torch.uint8)

@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from vitbench.config.recipe import TrainSpec
 from vitbench.data.augmentation import operations
+from vitbench.data.augmentation.boxes import Floats, Ints, Size
 
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
 Apply = Callable[[Tensor, Tensor], Tensor]
-Size = tuple[int, int]
 BINS = 31
 """Strengths of each operation, evenly spaced."""
 
@@ -95,14 +92,14 @@ PARAMETERS = 6
 
 @dataclass(frozen=True)
 class DrawnOperations:
-    """What the images of an epoch meet, one operation after another.
+    """Operations that the images of an epoch meet, one after another.
 
     Attributes:
         operation: (n, k), its index in :data:`OPERATIONS`; an array, since it stays on the host.
         parameters: (n, k, 6) float32; on the device.
     """
 
-    operation: Numbers
+    operation: Ints
     parameters: Tensor
 
     def apply(self, pixels: Tensor, rows: slice) -> Tensor:
@@ -119,25 +116,20 @@ class DrawnOperations:
                 # Pinned, since a copy from other memory waits for all that a GPU has to do before it.
                 held = members.pin_memory() if pixels.is_cuda else members
                 there = held.to(pixels.device, non_blocking=True)
-                columns = _columns(apply)
-                changed[there] = apply(pixels[there], parameters[there, :columns])
+                changed[there] = apply(pixels[there], parameters[there, : _WIDTHS[apply]])
             pixels = changed
         return pixels
 
 
-def _groups(chosen: Numbers) -> Iterator[tuple[Apply, Tensor]]:
+def _groups(chosen: Ints) -> Iterator[tuple[Apply, Tensor]]:
     """(operation, rows of the images that meet it); the maps of all five affine ones are applied together."""
-    members: dict[Apply, list[Numbers]] = {}
+    members: dict[Apply, list[Ints]] = {}
     for index, name in enumerate(NAMES):
         apply, rows = OPERATIONS[name].apply, np.flatnonzero(chosen == index)
         if apply is not None and len(rows):
             members.setdefault(apply, []).append(rows)
     for apply, rows_of in members.items():
         yield apply, torch.from_numpy(np.concatenate(rows_of))
-
-
-def _columns(apply: Apply) -> int:
-    return _WIDTHS[apply]
 
 
 _WIDTHS: Mapping[Apply, int] = {
@@ -162,7 +154,7 @@ class Policy:
     level: int | None
 
     def draw(self, images: int, size: Size, chance: torch.Generator, device: torch.device) -> DrawnOperations:
-        """What so many images of one size (height, width) meet.
+        """Operations that so many images of one size (height, width) meet.
 
         Args:
             chance: on the CPU; three tensors are drawn from it.
@@ -175,11 +167,11 @@ class Policy:
         parameters = np.zeros((*shape, PARAMETERS))
         table = self.strengths(size)
         for index, name in enumerate(NAMES):
-            operation, mine = OPERATIONS[name], chosen == index
-            if operation.apply is not None and mine.any():
-                strength = table[name][level[mine]] * (sign[mine] if operation.signed else 1.0)
-                found = operation.parameters(strength, size)
-                parameters[mine, : found.shape[-1]] = found
+            operation, places = OPERATIONS[name], chosen == index
+            if operation.apply is not None and places.any():
+                strength = table[name][level[places]] * (sign[places] if operation.signed else 1.0)
+                values = operation.parameters(strength, size)
+                parameters[places, : values.shape[-1]] = values
         return DrawnOperations(chosen, torch.from_numpy(parameters).float().to(device, non_blocking=True))
 
 

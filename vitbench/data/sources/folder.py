@@ -57,10 +57,8 @@ def read(spec: DataSpec) -> DataSet:
     whole_tree = not parts["train"].is_dir()
     if not whole_tree and not parts["test"].is_dir():
         raise DataError(f"{path}: has train/ but no test/")
-    files = (
-        {"train": list(folder_images(path))} if whole_tree else {k: list(folder_images(p)) for k, p in parts.items()}
-    )
     base = {"train": path} if whole_tree else parts
+    files = {part: list(folder_images(place)) for part, place in base.items()}
     classes = tuple(sorted({class_of(f, base["train"]) for f in files["train"]}))
     if len(classes) < 2:
         raise DataError(f"{base['train']}: holds {len(classes)} class folder, and telling apart takes two")

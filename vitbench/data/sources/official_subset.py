@@ -47,17 +47,17 @@ def read(spec: DataSpec) -> DataSet:
 
 def _first_thousands() -> DataSet | None:
     """The images of the PNG files, decoded once; None where the files are not there."""
-    kept = catalog.cache() / f"{FILES}.safetensors"
-    if (decoded := folder.cached(kept)) is not None:
+    cache = catalog.cache() / f"{FILES}.safetensors"
+    if (decoded := folder.cached(cache)) is not None:
         dataset = DataSet(decoded["train"], decoded["test"], CLASS_NAMES)
         if dataset.checksum() == CHECKSUM:
             return dataset
     if (files := _files()) is None:
         return None
     dataset = _read_files(files)
-    if (found := dataset.checksum()) != CHECKSUM:
-        raise DataError(f"{files}: checksum {found[:16]}, and the official images' is {CHECKSUM[:16]}; unpack it anew")
-    folder.keep(kept, {"train": dataset.train, "test": dataset.test})
+    if (actual := dataset.checksum()) != CHECKSUM:
+        raise DataError(f"{files}: checksum {actual[:16]}, and the official images' is {CHECKSUM[:16]}; unpack it anew")
+    folder.keep(cache, {"train": dataset.train, "test": dataset.test})
     return dataset
 
 
@@ -75,7 +75,7 @@ def _files() -> Path | None:
         catalog.cache().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=catalog.cache()) as aside, tarfile.open(archive) as tar:
             tar.extractall(aside, filter="data")
-            with contextlib.suppress(FileExistsError, OSError):  # another process was first
+            with contextlib.suppress(OSError):  # another process was first
                 (Path(aside) / FILES).rename(unpacked)
     return unpacked if unpacked.is_dir() else None
 

@@ -57,7 +57,7 @@ CHUNK = 4096
 
 @dataclass(frozen=True)
 class Draws:
-    """What chance decides about n images. It is drawn for all of them alike, whatever their classes turn out to be.
+    """Random numbers of n images. They are drawn for all of them alike, whatever their classes turn out to be.
 
     Attributes:
         uniform: (n, 8) in [0, 1): hue, its deviation, light, slant's side, its deviation, phase, which part is light,

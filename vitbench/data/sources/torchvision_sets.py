@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
@@ -71,14 +70,16 @@ def _fetch(spec: DataSpec, cls: Any) -> None:
 
 
 def _by_hand(cls: Any) -> str:
-    """What a user without a network can do."""
+    """Advice for a user without a network."""
     what = cls.filename if hasattr(cls, "filename") else f"{cls.__name__}/raw/*.gz"
     return f"put {what} there, or set VITBENCH_DATA to the folder that has it"
 
 
 def _cifar(cls: Any, root: Path) -> DataSet:
     sets = [cls(root, train=part, download=False) for part in (True, False)]
-    train, test = (Images(_channels_first(s.data), torch.tensor(s.targets)) for s in sets)
+    train, test = (
+        Images(torch.from_numpy(s.data).permute(0, 3, 1, 2).contiguous(), torch.tensor(s.targets)) for s in sets
+    )
     return DataSet(train, test, tuple(sets[0].classes))
 
 
@@ -110,7 +111,3 @@ def _idx(path: Path, dimensions: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     header = IDX_HEADER[dimensions]
     _, *sizes = struct.unpack(f">{1 + dimensions}I", data[:header])
     return np.frombuffer(bytearray(data[header:]), dtype=np.uint8).reshape(sizes)
-
-
-def _channels_first(data: np.ndarray[Any, np.dtype[np.uint8]]) -> Tensor:
-    return torch.from_numpy(data).permute(0, 3, 1, 2).contiguous()
