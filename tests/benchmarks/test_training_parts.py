@@ -27,7 +27,7 @@ from vitbench.model.build import build_model
 from vitbench.model.counting import training_flops
 from vitbench.training.loop import train
 from vitbench.training.stack import Stack
-from vitbench.training.stepper import Course, Stepper
+from vitbench.training.stepper import Stepper, TrainState
 
 KIND: Device = "cuda" if torch.cuda.is_available() else "cpu"
 DEVICE = torch.device(KIND)
@@ -56,7 +56,7 @@ def stepper(recipe: TrainSpec, seeds: Sequence[int]) -> tuple[Stepper, list[Batc
 
 def epoch_seconds(one: Stepper, batches: Sequence[Batches]) -> float:
     began = time.perf_counter()
-    one.epoch(batches, Course(DEVICE, len(batches)))
+    one.epoch(batches, TrainState(DEVICE, len(batches)))
     synchronise(DEVICE)
     return time.perf_counter() - began
 

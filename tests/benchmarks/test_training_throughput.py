@@ -33,7 +33,7 @@ from vitbench.environment import has_bfloat16
 from vitbench.memory import keep_freed_memory
 from vitbench.model.build import build_model
 from vitbench.runner.spinning import LONG, VARIABLE
-from vitbench.training.stepper import Course, Stepper
+from vitbench.training.stepper import Stepper, TrainState
 
 Precision = Literal["float32", "bfloat16"]
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -75,7 +75,7 @@ def ours(data: Splits, precision: Precision, *, augment: bool) -> Callable[[], N
     batches = Batches(data, recipe, 0)
     model = build_model(MODEL, 0).to(DEVICE)
     stepper = Stepper(model, recipe, images=IMAGES, device=DEVICE, per_epoch=len(batches))
-    return lambda: (stepper.epoch([batches], Course(DEVICE)), None)[1]
+    return lambda: (stepper.epoch([batches], TrainState(DEVICE)), None)[1]
 
 
 def by_hand(data: Splits, precision: Precision) -> Callable[[], None]:

@@ -71,8 +71,8 @@ def test_it_learns(name: str) -> None:
 @pytest.mark.parametrize("name", ["cnn", "resnet18"])
 def test_an_average_of_weights_has_the_statistics_of_its_batch_norms(name: str) -> None:
     fitted = fit([train_trial(model=small(name), train=recipe_with(ema=0.5))], CPU, silent)
-    assert fitted.stepper.average is not None
-    theirs = dict(fitted.stepper.average.module.named_buffers())
+    assert fitted.stepper.ema is not None
+    theirs = dict(fitted.stepper.ema.module.named_buffers())
     fresh = dict(build_model(small(name), seed=0).named_buffers())
     assert fresh
     for buffer, value in fitted.stepper.module.named_buffers():

@@ -74,7 +74,7 @@ def interrupt(
 def numbers(fitted: Fitted) -> dict[str, object]:
     """All that a run comes to; two equal ones are equal in every bit."""
     test = fitted.evaluate([fitted.data[0].test])
-    epochs = [e.model_dump(exclude={"seconds"}) for e in fitted.course.epochs[0]]
+    epochs = [e.model_dump(exclude={"seconds"}) for e in fitted.state.epochs[0]]
     weights = {
         (part, k): v.numpy().tobytes()
         for part, module in fitted.stepper.modules().items()
@@ -83,7 +83,7 @@ def numbers(fitted: Fitted) -> dict[str, object]:
     moments = {name: v.numpy().tobytes() for name, v in fitted.stepper.optimiser.state()}
     return {
         "test": test, "epochs": epochs, "weights": weights, "moments": moments, "steps": fitted.stepper.steps,
-        "left": fitted.stepper.left, "digest": fitted.batches[0].digest(), "laps": len(fitted.course.step_ms),
+        "left": fitted.stepper.left, "digest": fitted.batches[0].digest(), "laps": len(fitted.state.step_ms),
     }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_a_resumed_run_is_the_same_run(tmp_path: Path) -> None:
         for stop in stops:
             interrupt(trial, path, stop)
         resumed = fit(trial, CPU, silent, Checkpointing(path, NEVER))
-        assert resumed.course.resumed_at == stops
+        assert resumed.state.resumed_at == stops
         assert numbers(resumed) == whole, f"interrupted after {stops}"
 
 
@@ -128,7 +128,7 @@ def test_with_every_component_that_trains_here(tmp_path: Path) -> None:
             path = tmp_path / f"{slot}-{name}"
             interrupt(trial, path, 2)
             resumed = fit(trial, CPU, silent, Checkpointing(path))
-            assert resumed.course.resumed_at == (2,)
+            assert resumed.state.resumed_at == (2,)
             assert numbers(resumed) == numbers(fit(trial, CPU, silent)), (slot, name)
             seen.add(slot)
     assert seen == set(registry.slots())
@@ -191,7 +191,7 @@ def test_a_killed_process_is_resumed(tmp_path: Path) -> None:
     done = python(code, trial.model_dump_json(), str(path), str(torch.get_num_threads()))
     assert done.returncode == -signal.SIGKILL, done.stderr
     resumed = fit(trial, CPU, silent, Checkpointing(path))
-    assert resumed.course.resumed_at == (6,)
+    assert resumed.state.resumed_at == (6,)
     assert numbers(resumed) == numbers(fit(trial, CPU, silent))
 
 
@@ -270,7 +270,7 @@ def test_a_damaged_checkpoint_is_set_aside_by_name(damage: str, sound: bytes, tm
     path.write_bytes(content)
     lines: list[str] = []
     fitted = fit(rich(images=50), CPU, lines.append, Checkpointing(path))
-    assert fitted.course.resumed_at == () and fitted.stepper.steps == 1
+    assert fitted.state.resumed_at == () and fitted.stepper.steps == 1
     assert "trial.safetensors.corrupt is damaged, training starts anew" in lines[0]
     assert not path.exists() and path.with_name("trial.safetensors.corrupt").read_bytes() == content
     assert not sentinel.exists()
@@ -317,7 +317,7 @@ def test_a_checkpoint_of_something_else_is_not_used(
         fitted = fit(trial, CPU, lines.append, Checkpointing(path))
     finally:
         torch.set_num_threads(threads)
-    assert fitted.course.resumed_at == () and fitted.stepper.steps == STEPS
+    assert fitted.state.resumed_at == () and fitted.stepper.steps == STEPS
     assert f"checkpoint c is not used, training starts anew: {what} " in lines[0]
     assert path.read_bytes() == sound, "it is not damaged, and stays until a save replaces it"
 
@@ -331,7 +331,7 @@ def test_a_state_that_a_new_model_cannot_hold_is_not_used(sound: bytes, tmp_path
     kept.tensors["model.encoder.running_mean"] = torch.zeros(3)
     files.write(path, kept, identity)
     fitted = fit(trial, CPU, lines.append, Checkpointing(path))
-    assert fitted.course.resumed_at == ()
+    assert fitted.state.resumed_at == ()
     assert lines[0] == "checkpoint is not used, training starts anew: other tensors model.encoder.running_mean"
 
 
@@ -413,8 +413,8 @@ def test_on_a_gpu_it_goes_on_to_rounding(tmp_path: Path) -> None:
     interrupt(trial, tmp_path / "c", 6, device=gpu)
     torch.rand(7, device=gpu)
     resumed = fit(trial, gpu, silent, Checkpointing(tmp_path / "c"))
-    assert resumed.course.resumed_at == (6,)
-    for one, other in zip(resumed.course.epochs[0], whole.course.epochs[0], strict=True):
+    assert resumed.state.resumed_at == (6,)
+    for one, other in zip(resumed.state.epochs[0], whole.state.epochs[0], strict=True):
         assert one.train_loss == pytest.approx(other.train_loss, rel=1e-3)
 
 

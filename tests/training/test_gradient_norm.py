@@ -59,10 +59,10 @@ def test_members_of_a_stack_have_their_own() -> None:
 
 
 def test_one_that_is_no_number_is_none() -> None:
-    course = stepper.Course(CPU)
-    course.batches = 1
-    course.norm_sum += torch.inf
-    assert course.gradient_norms() == [None]
+    state = stepper.TrainState(CPU)
+    state.batches = 1
+    state.norm_sum += torch.inf
+    assert state.gradient_norms() == [None]
     epoch = Epoch(epoch=1, train_loss=1.0, train_accuracy_pct=None, validation_loss=None, validation_accuracy_pct=None,
                   learning_rate=0.1, seconds=1.0)  # fmt: skip
     assert epoch.gradient_norm is None, "as it is of records that hold none"

@@ -133,7 +133,7 @@ def test_on_a_gpu(option: dict[str, Any], seeds: int, compiled: bool) -> None:
         graph = fitted.stepper.graph
         assert not fitted.notices
         assert graph is None or graph.replays == 2 * 10 - graphs.FIRST_STEPS
-        losses.append([(e.train_loss, e.validation_loss, e.gradient_norm) for m in fitted.course.epochs for e in m])
+        losses.append([(e.train_loss, e.validation_loss, e.gradient_norm) for m in fitted.state.epochs for e in m])
     rough = "precision" in option or option["optimizer"] == "muon"
     for one, other in zip(*losses, strict=True):
         assert one == pytest.approx(other, rel=5e-2 if rough else 2e-3)
@@ -146,14 +146,14 @@ def test_on_a_gpu_each_replay_has_masks_of_its_own() -> None:
     model = MODEL.model_copy(update={"dropout": 0.5})
     one = trial(model=model, device="cuda", cuda_graphs=True, learning_rate=1e-12, epochs=1)
     fitted = fit([one], device, silent)
-    graph, pace, course, data = fitted.stepper.graph, fitted.stepper.pace, fitted.course, splits(DATA, model, 0)
+    graph, pace, state, data = fitted.stepper.graph, fitted.stepper.pace, fitted.state, splits(DATA, model, 0)
     assert graph is not None and graph.replays and pace is not None
     batch = next(Batches(data.to(device), one.train, one.seed).epoch(0))
-    losses, before = [], course.loss_sum.clone()
+    losses, before = [], state.loss_sum.clone()
     pace.begin([(1e-12, 0.0)] * 4)
     for _ in range(4):
         graph.step([batch], lambda _: None)
-        losses.append(float(course.loss_sum - before))
-        before = course.loss_sum.clone()
+        losses.append(float(state.loss_sum - before))
+        before = state.loss_sum.clone()
     assert len({round(loss, 4) for loss in losses}) == 4, losses
     assert all(abs(a - b) < 0.5 * abs(a) for a, b in itertools.pairwise(losses))

@@ -19,7 +19,7 @@ from vitbench.data.load import splits
 from vitbench.model.build import build_model
 from vitbench.model.optimiser import make_optimiser
 from vitbench.store import TrainValues
-from vitbench.training.average import Average
+from vitbench.training.ema import Ema
 from vitbench.training.loop import fit, train
 
 OPTIONS: list[dict[str, Any]] = [
@@ -101,27 +101,27 @@ def test_the_loss_of_mixed_images_is_that_of_mixed_labels(smoothing: float) -> N
 def test_the_average_is_judged_in_the_models_place() -> None:
     trial = train_trial(train=recipe_with(ema=0.9, epochs=3))
     fitted = fit([trial], CPU, silent)
-    judged = fitted.stepper.modules()["average"]
+    judged = fitted.stepper.modules()["ema"]
     assert not all(map(torch.equal, judged.parameters(), fitted.stepper.module.parameters()))
     data = splits(DATA, MODEL, 0)
     pixels = data.normalise(data.test.pixels)
     assert torch.equal(fitted.stepper.judge([pixels])[0], judged.eval()(pixels))
     alone = fit([train_trial(train=recipe_with(epochs=3))], CPU, silent)
     assert all(map(torch.equal, alone.stepper.module.parameters(), fitted.stepper.module.parameters()))
-    assert alone.course.epochs[0][-1].train_loss == fitted.course.epochs[0][-1].train_loss
-    assert alone.course.epochs[0][-1].validation_loss != fitted.course.epochs[0][-1].validation_loss
+    assert alone.state.epochs[0][-1].train_loss == fitted.state.epochs[0][-1].train_loss
+    assert alone.state.epochs[0][-1].validation_loss != fitted.state.epochs[0][-1].validation_loss
 
 
 def test_the_average_is_the_weighted_sum_of_all_steps() -> None:
     module, chance = torch.nn.Linear(2, 1), torch.Generator().manual_seed(0)
-    average, expected = Average(module, 0.5), module.weight.detach().clone().double()
+    ema, expected = Ema(module, 0.5), module.weight.detach().clone().double()
     for step in range(20):
         with torch.no_grad():
             module.weight.copy_(torch.randn(1, 2, generator=chance))
-        average.update(module, average.share(step))
+        ema.update(module, ema.share(step))
         decay = min(0.5, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * module.weight.detach().double()
-    torch.testing.assert_close(next(iter(average.module.parameters())).double(), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(next(iter(ema.module.parameters())).double(), expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(

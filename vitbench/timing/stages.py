@@ -77,9 +77,9 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
     images = torch.randn(batch_size, spec.channels, *pair(spec.image_size), device=device)
     flops_of = flops_by_module(spec)
     clock = _Clock(device)
-    places = list(_places(model))
+    parts = list(_parts(model))
     passes = []
-    with torch.no_grad(), clock.watching(places):
+    with torch.no_grad(), clock.watching(parts):
         for number in range(WARMUP + ROUNDS):
             clock.begin()
             model(images)
@@ -90,18 +90,18 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
     whole = statistics.median(passes)
     stages = tuple(
         Stage(
-            place.name, place.what, clock.shapes[place.path], parameters(place.module), flops_of.get(place.path, 0),
-            statistics.median(a / b for a, b in zip(clock.taken[place.path], passes, strict=True)),
+            part.name, part.what, clock.shapes[part.path], parameters(part.module), flops_of.get(part.path, 0),
+            statistics.median(a / b for a, b in zip(clock.taken[part.path], passes, strict=True)),
         )
-        for place in places
-        if place.path in clock.shapes
+        for part in parts
+        if part.path in clock.shapes
     )  # fmt: skip
     low, _, high = statistics.quantiles(passes)
     return Summary(stages, parameters(model), flops_of[""], 1000 * whole, (high - low) / whole)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Part:
     path: str
     name: str
     what: str
@@ -109,21 +109,21 @@ class _Place:
 
 
 @functools.singledispatch
-def _places(model: nn.Module) -> Iterator[_Place]:
+def _parts(model: nn.Module) -> Iterator[_Part]:
     raise TypeError(type(model).__name__)
 
 
-@_places.register
-def _(model: VisionTransformer) -> Iterator[_Place]:
+@_parts.register
+def _(model: VisionTransformer) -> Iterator[_Part]:
     spec = model.spec
-    yield _Place("patching", "patching", spec.patching, model.patching)
-    yield _Place("positions", "positions", spec.positions, model.positions)
+    yield _Part("patching", "patching", spec.patching, model.patching)
+    yield _Part("positions", "positions", spec.positions, model.positions)
     if model.registers is not None:
-        yield _Place("registers", "registers", str(spec.registers), model.registers)
+        yield _Part("registers", "registers", str(spec.registers), model.registers)
     for number, block in enumerate(model.encoder.blocks):
         if number and model.encoder.reductions:
             path, name = f"encoder.reductions.{number - 1}", f"block {number + 1}: reduction"
-            yield _Place(path, name, spec.reduction, model.encoder.reductions[number - 1])
+            yield _Part(path, name, spec.reduction, model.encoder.reductions[number - 1])
         for part, what in (
             (f"{sublayer}{part}", what)
             for sublayer, name in (("attention", spec.attention), ("mlp", spec.mlp))
@@ -134,20 +134,20 @@ def _(model: VisionTransformer) -> Iterator[_Place]:
             module = getattr(block, part)
             if module is not None and (part in {"attention", "mlp"} or parameters(module)):
                 name = f"block {number + 1}: {part.replace('_', ' ')}"
-                yield _Place(f"encoder.blocks.{number}.{part}", name, what, module)
+                yield _Part(f"encoder.blocks.{number}.{part}", name, what, module)
     if spec.final_norm:
-        yield _Place("encoder.final_norm", "final norm", spec.norm_layer, model.encoder.final_norm)
-    yield _Place("pooling", "pooling", spec.pooling, model.pooling)
-    yield _Place("head", "head", spec.head, model.head)
+        yield _Part("encoder.final_norm", "final norm", spec.norm_layer, model.encoder.final_norm)
+    yield _Part("pooling", "pooling", spec.pooling, model.pooling)
+    yield _Part("head", "head", spec.head, model.head)
     if model.teacher_head is not None:
-        yield _Place("teacher_head", "teacher's head", "linear", model.teacher_head)
+        yield _Part("teacher_head", "teacher's head", "linear", model.teacher_head)
 
 
-@_places.register
-def _(model: Baseline) -> Iterator[_Place]:
+@_parts.register
+def _(model: Baseline) -> Iterator[_Part]:
     for path, module in _called(model.body):
-        yield _Place(f"body.{path}", path, type(module).__name__, module)
-    yield _Place("head", "head", "linear", model.head)
+        yield _Part(f"body.{path}", path, type(module).__name__, module)
+    yield _Part("head", "head", "linear", model.head)
 
 
 def _called(body: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -177,21 +177,21 @@ class _Clock:
         return time.perf_counter() - self.started
 
     @contextmanager
-    def watching(self, places: Sequence[_Place]) -> Iterator[None]:
+    def watching(self, parts: Sequence[_Part]) -> Iterator[None]:
         hooks = []
-        for place in places:
+        for part in parts:
             began: list[float] = []
 
             def before(_: nn.Module, __: Any, began: list[float] = began) -> None:
                 synchronise(self.device)
                 began.append(time.perf_counter())
 
-            def after(_: nn.Module, __: Any, out: Any, path: str = place.path, began: list[float] = began) -> None:
+            def after(_: nn.Module, __: Any, out: Any, path: str = part.path, began: list[float] = began) -> None:
                 synchronise(self.device)
                 self.taken.setdefault(path, []).append(time.perf_counter() - began.pop())
                 self.shapes[path] = tuple((out if isinstance(out, Tensor) else out[0]).shape[1:])
 
-            hooks += [place.module.register_forward_pre_hook(before), place.module.register_forward_hook(after)]
+            hooks += [part.module.register_forward_pre_hook(before), part.module.register_forward_hook(after)]
         try:
             yield
         finally:

@@ -79,7 +79,7 @@ class Checkpointing:
 
 
 class Moment(Strict):
-    """All numbers that a trial's course depends on, after one of its steps; see ``Course`` and ``Stepper``."""
+    """All numbers that the rest of a trial depends on, after one of its steps; see ``TrainState`` and ``Stepper``."""
 
     steps: int
     left: int | None = Field(description="images of the budget; None where it is in epochs")

@@ -29,7 +29,7 @@ def final_model(stepper: Stepper, spec: ModelSpec, member: int = 0) -> Model:
         member: its number in the stack; 0 of a trial that is alone.
     """
     model = network(spec)
-    model.load_state_dict(_weights(stepper.modules().get("average", stepper.module), member))
+    model.load_state_dict(_weights(stepper.modules().get("ema", stepper.module), member))
     return model.eval()
 
 

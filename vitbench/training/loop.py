@@ -39,7 +39,7 @@ from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
-from vitbench.training.stepper import Course, Diverged, Stepper, viewed
+from vitbench.training.stepper import Diverged, Stepper, TrainState, viewed
 
 WARM_STEPS = FIRST_STEPS + 1
 """First steps of a process that are left out of the median: on them fall allocation, compilation, autotuning, and the
@@ -51,7 +51,7 @@ class Fitted:
     """Models that have been trained together, one or several, and what was seen on the way."""
 
     stepper: Stepper
-    course: Course
+    state: TrainState
     data: Sequence[Splits]
     memory: PeakMemory
     batches: Sequence[Batches]
@@ -139,17 +139,17 @@ def _trained(
     flops = forward_flops(trial.model)  # first, so that a model that cannot be counted costs no training
     peak = measure_products(device, DTYPES[trial.dtype]) if trial.train.measure_peak else None
     fitted = fit(trials, device, progress, checkpoint)
-    data, course, stepper = fitted.data, fitted.course, fitted.stepper
+    data, state, stepper = fitted.data, fitted.state, fitted.stepper
     pretrained, teacher = fitted.pretrained, fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
-    laps = course.step_ms, course.resumed_at, len(fitted.batches[0])
+    laps = state.step_ms, state.resumed_at, len(fitted.batches[0])
     median, warm_up = median_ms(*laps), warm_up_ms(*laps) / 1000
     batch = min(trial.train.batch_size, len(data[0].train))
     results = [
         Diverged(stepper.lost[member])
         if member in stepper.lost
         else TrainValues(
-            epochs=tuple(course.epochs[member]),
+            epochs=tuple(state.epochs[member]),
             test_loss=test.loss,
             test_accuracy_pct=test.accuracy_pct,
             test_accuracies_at=_at_other_sizes(stepper, trial, data[member], member),
@@ -163,14 +163,14 @@ def _trained(
             trained_flops=forward_flops(trial.model, training=True) if trial.model.patch_drop else None,
             steps=stepper.steps,
             step_ms_p50=median,
-            first_step_ms=course.step_ms[0],
+            first_step_ms=state.step_ms[0],
             train_images_per_s=len(trials) * batch / median * 1000,
-            train_seconds=course.train_seconds / len(trials),
+            train_seconds=state.train_seconds / len(trials),
             seconds=(fitted.earlier_s + time.perf_counter() - began) / len(trials),
             peak_memory_mib=fitted.memory.mib(),
             batches_digest=fitted.batches[member].digest(),
             data_checksum=data[member].checksum,
-            resumed_at=course.resumed_at,
+            resumed_at=state.resumed_at,
             pretraining=pretrained.epochs if pretrained else (),
             teaching=teacher.epochs if teacher else (),
             preparation_flops=sum(each.flops for each in (pretrained, teacher) if each),
@@ -221,7 +221,7 @@ def tune(
     """
     began = time.perf_counter()
     fitted = fit([trial], device, progress, checkpoint)
-    (epochs,), (data,), (batches,) = fitted.course.epochs, fitted.data, fitted.batches
+    (epochs,), (data,), (batches,) = fitted.state.epochs, fitted.data, fitted.batches
     last = epochs[-1]
     assert last.validation_loss is not None and last.validation_accuracy_pct is not None
     return TuneValues(
@@ -234,7 +234,7 @@ def tune(
         seconds=fitted.earlier_s + time.perf_counter() - began,
         batches_digest=batches.digest(),
         data_checksum=data.checksum,
-        resumed_at=fitted.course.resumed_at,
+        resumed_at=fitted.state.resumed_at,
     )
 
 
@@ -265,36 +265,36 @@ def fit(
     per_epoch, images = len(batches[0]), len(data[0].train)
     stepper = Stepper(model, recipe, images=images, device=device, per_epoch=per_epoch, objective=objective)
     assert stepper.total > 0
-    course = Course(device, len(trials))
+    state = TrainState(device, len(trials))
     torch.manual_seed(derive(trials[0].seed, "dropout"))  # the streams of dropout and stochastic depth are torch's own
     if checkpoint is not None:
         made_by = identity(trials[0], data[0].checksum, device)
-        resumable = Resumable(checkpoint, made_by, stepper, course, memory=memory, progress=progress)
+        resumable = Resumable(checkpoint, made_by, stepper, state, memory=memory, progress=progress)
         resumable.resume()
-    fitted = Fitted(stepper, course, data, memory, batches, resumable, pretrained, teacher)
+    fitted = Fitted(stepper, state, data, memory, batches, resumable, pretrained, teacher)
 
     count = -(-stepper.total // per_epoch)
-    while course.epoch < count:
-        tallies = stepper.epoch(batches, course, resumable)
+    while state.epoch < count:
+        tallies = stepper.epoch(batches, state, resumable)
         watched = fitted.evaluate([each.validation for each in data]) if len(data[0].validation) else None
-        norms = course.gradient_norms()
-        course.end(
+        norms = state.gradient_norms()
+        state.end(
             {
                 member: Epoch(
-                    epoch=course.epoch + 1,
+                    epoch=state.epoch + 1,
                     train_loss=tally.loss,
                     train_accuracy_pct=tally.accuracy_pct,
                     validation_loss=watched[member].loss if watched else None,
                     validation_accuracy_pct=watched[member].accuracy_pct if watched else None,
                     learning_rate=stepper.rate(stepper.steps - 1),
-                    seconds=course.seconds,
+                    seconds=state.seconds,
                     gradient_norm=norms[member],
                 )
                 for member, tally in enumerate(tallies)
                 if member not in stepper.lost
             }
         )
-        progress(_line(course, count))
+        progress(_line(state, count))
     return fitted
 
 
@@ -310,14 +310,14 @@ def _of_components(model: Model) -> VisionTransformer:
     return model
 
 
-def _line(course: Course, count: int) -> str:
+def _line(state: TrainState, count: int) -> str:
     """Line for the user after an epoch: of several members their means."""
-    last = [epochs[-1] for epochs in course.epochs if len(epochs) == course.epoch]
+    last = [epochs[-1] for epochs in state.epochs if len(epochs) == state.epoch]
     loss = statistics.mean(epoch.train_loss for epoch in last)
     watched = [epoch.validation_accuracy_pct for epoch in last if epoch.validation_accuracy_pct is not None]
     seen = f", validation {statistics.mean(watched):.1f} %" if watched else ""
-    of = f" ({len(last)} of {len(course.epochs)} seeds)" if len(course.epochs) > 1 else ""
-    return f"epoch {course.epoch}/{count}: loss {loss:.3f}{seen}{of}"
+    of = f" ({len(last)} of {len(state.epochs)} seeds)" if len(state.epochs) > 1 else ""
+    return f"epoch {state.epoch}/{count}: loss {loss:.3f}{seen}{of}"
 
 
 def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:

@@ -19,7 +19,7 @@ from vitbench.config.trial import TrainingTrial
 from vitbench.devices import PeakMemory
 from vitbench.environment import code_digest, cpu_model, versions
 from vitbench.training.checkpoint import Checkpoint, Checkpointing, Identity, Keeper, Moment
-from vitbench.training.stepper import Course, Stepper
+from vitbench.training.stepper import Stepper, TrainState
 
 
 def identity(trial: TrainingTrial, data_checksum: str, device: torch.device) -> Identity:
@@ -44,16 +44,16 @@ class Resumable:
         plan: where the checkpoint is, and how often it is saved.
         made_by: see :func:`identity`.
         stepper: its model and optimiser, at the beginning.
-        course: how far it is.
+        state: how far it is.
         memory: of this process.
         progress: called with a line for the user.
     """
 
     def __init__(
-        self, plan: Checkpointing, made_by: Identity, stepper: Stepper, course: Course, *, memory: PeakMemory,
+        self, plan: Checkpointing, made_by: Identity, stepper: Stepper, state: TrainState, *, memory: PeakMemory,
         progress: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.stepper, self.course, self.memory, self.progress = stepper, course, memory, progress
+        self.stepper, self.state, self.memory, self.progress = stepper, state, memory, progress
         self.began, self.earlier_s = time.perf_counter(), 0.0
         self.keeper = Keeper(plan, made_by, self.capture, progress)
 
@@ -84,12 +84,12 @@ class Resumable:
 
     def capture(self) -> Checkpoint:
         """The state after the last step."""
-        stepper, course = self.stepper, self.course
+        stepper, state = self.stepper, self.state
         moment = Moment(
-            steps=stepper.steps, left=stepper.left, epoch=course.epoch, batches=course.batches, seen=course.seen,
-            seconds=course.seconds, epochs=tuple(map(tuple, course.epochs)), train_seconds=course.train_seconds,
+            steps=stepper.steps, left=stepper.left, epoch=state.epoch, batches=state.batches, seen=state.seen,
+            seconds=state.seconds, epochs=tuple(map(tuple, state.epochs)), train_seconds=state.train_seconds,
             elapsed_s=self.earlier_s + time.perf_counter() - self.began, peak_memory_mib=self.memory.mib(),
-            resumed_at=course.resumed_at,
+            resumed_at=state.resumed_at,
         )  # fmt: skip
         return Checkpoint(moment, {name: t.detach().to("cpu", copy=True).contiguous() for name, t in self.tensors()})
 
@@ -98,10 +98,10 @@ class Resumable:
         yield from _weights(self.stepper)
         for name, tensor in self.stepper.optimiser.state():
             yield f"optimiser.{name}", tensor
-        yield "epoch.loss_sum", self.course.loss_sum
-        yield "epoch.correct", self.course.correct
-        yield "epoch.norm_sum", self.course.norm_sum
-        yield "step_ms", torch.tensor(self.course.step_ms, dtype=torch.float64)
+        yield "epoch.loss_sum", self.state.loss_sum
+        yield "epoch.correct", self.state.correct
+        yield "epoch.norm_sum", self.state.norm_sum
+        yield "step_ms", torch.tensor(self.state.step_ms, dtype=torch.float64)
         yield "random.cpu", torch.get_rng_state()
         if self.stepper.device.type != "cpu":
             yield "random.device", _random_state(self.stepper.device)
@@ -119,21 +119,21 @@ class Resumable:
     @torch.no_grad()
     def restore(self, checkpoint: Checkpoint) -> None:
         """Put everything back as it was when the checkpoint was captured."""
-        stepper, course, moment, tensors = self.stepper, self.course, checkpoint.moment, checkpoint.tensors
+        stepper, state, moment, tensors = self.stepper, self.state, checkpoint.moment, checkpoint.tensors
         for name, tensor in _weights(stepper):
             tensor.copy_(tensors[name])
         # The groups' settings are the recipe's, and the rate is set at each step: the state is all that has moved.
         prefix = "optimiser."
         stepper.optimiser.restore({n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)})
         stepper.steps, stepper.left = moment.steps, moment.left
-        course.begin(moment.epoch)
-        course.batches, course.seen, course.seconds = moment.batches, moment.seen, moment.seconds
-        course.loss_sum.copy_(tensors["epoch.loss_sum"])
-        course.correct.copy_(tensors["epoch.correct"])
-        course.norm_sum.copy_(tensors["epoch.norm_sum"])
-        course.epochs, course.train_seconds = [list(each) for each in moment.epochs], moment.train_seconds
-        course.step_ms = tensors["step_ms"].tolist()
-        course.resumed_at = (*moment.resumed_at, moment.steps)
+        state.begin(moment.epoch)
+        state.batches, state.seen, state.seconds = moment.batches, moment.seen, moment.seconds
+        state.loss_sum.copy_(tensors["epoch.loss_sum"])
+        state.correct.copy_(tensors["epoch.correct"])
+        state.norm_sum.copy_(tensors["epoch.norm_sum"])
+        state.epochs, state.train_seconds = [list(each) for each in moment.epochs], moment.train_seconds
+        state.step_ms = tensors["step_ms"].tolist()
+        state.resumed_at = (*moment.resumed_at, moment.steps)
         self.earlier_s = moment.elapsed_s
         self.memory.earlier = moment.peak_memory_mib
         # Last: nothing after this may draw.

@@ -18,7 +18,7 @@ from vitbench.streams import Stream, derive
 from vitbench.training.checkpoint import Checkpointing, of_stage
 from vitbench.training.evaluation import evaluate
 from vitbench.training.resume import Resumable, identity
-from vitbench.training.stepper import Course, Diverged, Objective, Stepper
+from vitbench.training.stepper import Diverged, Objective, Stepper, TrainState
 
 Progress = Callable[[str], None]
 
@@ -82,34 +82,34 @@ def run(
     data, device, seed = where.data, where.device, where.trial.seed
     batches = Batches(data, recipe, derive(seed, stage), patches)
     stepper = Stepper(model, recipe, images=len(data.train), device=device, per_epoch=len(batches), objective=objective)
-    course, resumable = Course(device), None
+    state, resumable = TrainState(device), None
     torch.manual_seed(derive(seed, stage, "device"))
     if where.checkpoint is not None:
         made_by = {**identity(where.trial, data.checksum, device), "stage": stage}
         aside = replace(where.checkpoint, path=of_stage(where.checkpoint.path, stage))
-        resumable = Resumable(aside, made_by, stepper, course, memory=where.memory, progress=where.progress)
+        resumable = Resumable(aside, made_by, stepper, state, memory=where.memory, progress=where.progress)
         resumable.resume()
-    watch, begun = resumable.between_batches if resumable else None, course.epoch
-    while course.epoch < recipe.epochs:
+    watch, begun = resumable.between_batches if resumable else None, state.epoch
+    while state.epoch < recipe.epochs:
         evaluated = None
         try:
-            (tally,) = stepper.epoch([batches], course, resumable)
+            (tally,) = stepper.epoch([batches], state, resumable)
             if objective is None and len(data.validation):
                 (evaluated,) = evaluate(stepper, [data.validation], [data], watch)
         except Diverged as lost:
             raise Diverged(f"{words}: {lost}") from lost
         epoch = Epoch(
-            epoch=course.epoch + 1, train_loss=tally.loss,
+            epoch=state.epoch + 1, train_loss=tally.loss,
             train_accuracy_pct=tally.accuracy_pct if objective is None else None,
             validation_loss=evaluated.loss if evaluated else None,
             validation_accuracy_pct=evaluated.accuracy_pct if evaluated else None,
-            learning_rate=stepper.rate(stepper.steps - 1), seconds=course.seconds,
-            gradient_norm=course.gradient_norms()[0],
+            learning_rate=stepper.rate(stepper.steps - 1), seconds=state.seconds,
+            gradient_norm=state.gradient_norms()[0],
         )  # fmt: skip
-        course.end({0: epoch})
+        state.end({0: epoch})
         seen = f", validation {evaluated.accuracy_pct:.1f} %" if evaluated else ""
         where.progress(f"{words}, epoch {epoch.epoch}/{recipe.epochs}: loss {epoch.train_loss:.3f}{seen}")
-    if resumable and course.epoch > begun:
+    if resumable and state.epoch > begun:
         resumable.take()
     notice = stepper.graph.notice if stepper.graph else None
-    return Done(tuple(course.epochs[0]), resumable.earlier_s if resumable else 0.0, course.resumed_at, notice)
+    return Done(tuple(state.epochs[0]), resumable.earlier_s if resumable else 0.0, state.resumed_at, notice)

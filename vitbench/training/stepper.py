@@ -18,7 +18,7 @@ from vitbench.data.batches import Batch, Batches
 from vitbench.devices import Stopwatch, synchronise
 from vitbench.model.optimiser import learning_rate, make_optimiser, steps_of
 from vitbench.store import Epoch
-from vitbench.training.average import Average
+from vitbench.training.ema import Ema
 from vitbench.training.graphs import CapturePace, Graph
 from vitbench.training.members import Run, beside, clip, gradient_norms, logits
 
@@ -44,7 +44,7 @@ def tallies(loss_sums: Tensor, correct: Tensor, images: int) -> list[Tally]:
     return [Tally(loss / images, 100.0 * right / images) for loss, right in sums]
 
 
-class Course:
+class TrainState:
     """How far some trials have come, beside their models and their optimiser: finished epochs, and the one under way.
 
     Attributes:
@@ -99,7 +99,7 @@ class Course:
         return [mean if math.isfinite(mean) else None for mean in means]
 
 
-class Pauses(Protocol):
+class Hook(Protocol):
     """Something that wants a pause between two steps now and then, such as a checkpoint."""
 
     def due(self) -> bool:
@@ -157,9 +157,9 @@ class Stepper:
         self.model = cast("nn.Module", torch.compile(model, dynamic=False)) if recipe.compile else model
         self.pace = CapturePace(per_epoch, device) if recipe.cuda_graphs else None
         self.graph = Graph(self.size, self.optimiser.parameters, device) if recipe.cuda_graphs else None
-        self.average = Average(model, self.recipe.ema) if self.recipe.ema else None
+        self.ema = Ema(model, self.recipe.ema) if self.recipe.ema else None
         self.steps = 0
-        self.course: Course | None = None
+        self.state: TrainState | None = None
         self.ones: Tensor | None = None
         self.glimpse: _Glimpse | None = None
 
@@ -169,16 +169,16 @@ class Stepper:
 
         Nothing is compiled for it: compiling would take longer than it saves.
         """
-        run = self.module if self.average is None else self.average.module
+        run = self.module if self.ema is None else self.ema.module
         run.eval()
         return viewed(functools.partial(logits, self.module, run), pixels, self.recipe, self.device)
 
     def modules(self) -> dict[str, nn.Module]:
         """Name → what holds the weights of the run so far."""
-        average = {} if self.average is None else {"average": self.average.module}
+        average = {} if self.ema is None else {"ema": self.ema.module}
         return {"model": self.module, **average}
 
-    def epoch(self, batches: Sequence[Batches], course: Course, pauses: Pauses | None = None) -> list[Tally]:
+    def epoch(self, batches: Sequence[Batches], state: TrainState, hook: Hook | None = None) -> list[Tally]:
         """The steps that are left of the epoch under way, or of the budget: each member's loss and accuracy in it all.
 
         Raises:
@@ -190,19 +190,19 @@ class Stepper:
         chunk = batches[0].chunk
         began, watch = time.perf_counter(), _running(self.device)
         left = self.total - self.steps
-        self.course = self.course or course
-        assert self.graph is None or self.course is course, "a CUDA graph adds to the sums of one course"
+        self.state = self.state or state
+        assert self.graph is None or self.state is state, "a CUDA graph adds to the sums of one state"
         if self.pace is not None:
-            coming = range(self.steps, self.steps + min(left, self.per_epoch - course.batches))
-            self.pace.begin([(self.rate(step), self.average.share(step) if self.average else 0.0) for step in coming])
+            coming = range(self.steps, self.steps + min(left, self.per_epoch - state.batches))
+            self.pace.begin([(self.rate(step), self.ema.share(step) if self.ema else 0.0) for step in coming])
 
         def work(batch: Sequence[Batch]) -> Tensor | None:
             losses, correct, norms = self.step(batch)
-            course.loss_sum += losses * len(batch[0])
-            course.correct += correct
+            state.loss_sum += losses * len(batch[0])
+            state.correct += correct
             return norms
 
-        streams = zip(*(each.epoch(course.epoch, course.batches) for each in batches), strict=True)
+        streams = zip(*(each.epoch(state.epoch, state.batches) for each in batches), strict=True)
         for whole in itertools.islice(streams, left):
             if chunk > 1:
                 watch.lap()
@@ -212,24 +212,24 @@ class Stepper:
                 self.left -= images
             norms = work(batch) if self.graph is None else self.graph.step(batch, work)
             self.steps += 1
-            course.seen += images
-            course.batches += 1
-            if course.takes_norms:
-                course.norm_sum += gradient_norms(self.module) if norms is None else norms
+            state.seen += images
+            state.batches += 1
+            if state.takes_norms:
+                state.norm_sum += gradient_norms(self.module) if norms is None else norms
             if self.steps % CHECK_EVERY == 0 or self.steps == 1:
-                self.glance(course.loss_sum, norms)
+                self.glance(state.loss_sum, norms)
             watch.lap()
-            if pauses is not None and pauses.due():
-                self.look(course.loss_sum, norms)  # a lost run is not kept
-                course.step_ms += shared(watch.intervals_ms(), chunk)
-                course.seconds += time.perf_counter() - began
-                pauses.take()
+            if hook is not None and hook.due():
+                self.look(state.loss_sum, norms)  # a lost run is not kept
+                state.step_ms += shared(watch.intervals_ms(), chunk)
+                state.seconds += time.perf_counter() - began
+                hook.take()
                 began, watch = time.perf_counter(), _running(self.device)
-        self.look(course.loss_sum, norms)
-        results = course.tallies()
+        self.look(state.loss_sum, norms)
+        results = state.tallies()
         synchronise(self.device)
-        course.step_ms += shared(watch.intervals_ms(), chunk)
-        course.seconds += time.perf_counter() - began
+        state.step_ms += shared(watch.intervals_ms(), chunk)
+        state.seconds += time.perf_counter() - began
         return results
 
     def step(self, batch: Sequence[Batch]) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -241,7 +241,7 @@ class Stepper:
         rate: float | Tensor
         share: float | Tensor
         if self.pace is None:
-            rate, share = self.rate(self.steps), self.average.share(self.steps) if self.average else 0.0
+            rate, share = self.rate(self.steps), self.ema.share(self.steps) if self.ema else 0.0
         else:
             self.pace.tick()
             rate, share = self.pace.rate, self.pace.share
@@ -256,8 +256,8 @@ class Stepper:
         losses.backward(self.ones)  # the gradient of their sum
         norms = clip(self.module, self.recipe.clip_norm) if self.recipe.clip_norm else None
         self.optimiser.step()
-        if self.average is not None:
-            self.average.update(self.module, share)
+        if self.ema is not None:
+            self.ema.update(self.module, share)
         return losses.detach(), correct, norms
 
     def rate(self, step: int) -> float:

@@ -1,4 +1,4 @@
-"""Average: exponential moving average (EMA) of a model's weights, evaluated in place of the last weights."""
+"""EMA: exponential moving average of a model's weights, evaluated in place of the last weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vitbench.devices import copy_all
 
 
-class Average:
+class Ema:
     """Exponential moving average of parameters.
 
     After step t (from 0) it moves by 1 - min(decay, (1 + t) / (10 + t)) of the way to the model, so that a short run is
