@@ -40,15 +40,8 @@ def checkout(folder: Path) -> Path:
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+                          timeout=300, check=False)  # fmt: skip
 
 
 def test_one_file_is_enough(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ from vitbench.runner.spinning import LONG, VARIABLE
 from vitbench.training.stepper import Stepper, TrainState
 
 Precision = Literal["float32", "bfloat16"]
+Labelled = tuple[torch.Tensor, torch.Tensor]
+"""Images and their labels."""
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 MODEL = ModelSpec(dim=64, depth=2, heads=4)
 BATCH = 64
@@ -78,21 +80,28 @@ def ours(data: Splits, precision: Precision, *, augment: bool) -> Callable[[], N
     return lambda: (stepper.epoch([batches], TrainState(DEVICE)), None)[1]
 
 
-def by_hand(data: Splits, precision: Precision) -> Callable[[], None]:
-    model = build_model(MODEL, 0).to(DEVICE)
+def loop(model: torch.nn.Module, precision: Precision, batches: Callable[[], Iterator[Labelled]]) -> Callable[[], None]:
+    """An epoch as a user writes it."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
     def epoch() -> None:
         model.train()
-        for index in torch.randperm(IMAGES, device=DEVICE).split(BATCH):
-            images = (data.train.pixels[index].float() / 255 - data.mean) / data.std
+        for images, labels in batches():
             with autocast(precision):
-                loss = F.cross_entropy(model(images), data.train.labels[index])
+                loss = F.cross_entropy(model(images), labels)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
 
     return epoch
+
+
+def by_hand(data: Splits, precision: Precision) -> Callable[[], None]:
+    def batches() -> Iterator[Labelled]:
+        for index in torch.randperm(IMAGES, device=DEVICE).split(BATCH):
+            yield (data.train.pixels[index].float() / 255 - data.mean) / data.std, data.train.labels[index]
+
+    return loop(build_model(MODEL, 0).to(DEVICE), precision, batches)
 
 
 def timm_and_dataloader(data: Splits, precision: Precision, workers: int = 0) -> Callable[[], None]:
@@ -102,7 +111,6 @@ def timm_and_dataloader(data: Splits, precision: Precision, workers: int = 0) ->
     model = timm.models.vision_transformer.VisionTransformer(
         img_size=32, patch_size=4, embed_dim=MODEL.dim, depth=MODEL.depth, num_heads=MODEL.heads, num_classes=10
     ).to(DEVICE)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     mean, std = data.mean.flatten().tolist(), data.std.flatten().tolist()
     augment = transforms.Compose(
         [
@@ -115,17 +123,7 @@ def timm_and_dataloader(data: Splits, precision: Precision, workers: int = 0) ->
     loader = DataLoader(
         Pictures(data, augment), BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0
     )
-
-    def epoch() -> None:
-        model.train()
-        for images, labels in loader:
-            with autocast(precision):
-                loss = F.cross_entropy(model(images.to(DEVICE)), labels.to(DEVICE))
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-
-    return epoch
+    return loop(model, precision, lambda: ((images.to(DEVICE), labels.to(DEVICE)) for images, labels in loader))
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def half_done(folder: Path) -> StudyFolder:
     return build(folder, factorial(GRID, seeds=(0, 1, 2), state=state))
 
 
-def shown(moment: Snapshot, width: int, height: int = 40) -> list[str]:
+def screen(moment: Snapshot, width: int, height: int = 40) -> list[str]:
     stream = io.StringIO()
     console = Terminal(soft_wrap=False)
     console.file, console.width = stream, width
@@ -52,7 +52,7 @@ def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: P
     watch = Watch(study)
     before = watch.look()
     assert before.states == {"ok": 7, "unsupported": 4, "diverged": 1, "pending": 18} and not before.ended
-    assert "nobody is at work on it" in "\n".join(shown(before, width))
+    assert "nobody is at work on it" in "\n".join(screen(before, width))
     third = [p for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2]
     first, second = (p.id for p in third if "sdpa" in p.cell)
     with Leases(tmp_path / "claims") as leases:
@@ -60,7 +60,7 @@ def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: P
         leases.note_group(first, os.getpid())
         leases.take(second)
         moment = watch.look()
-        lines = shown(moment, width)
+        lines = screen(moment, width)
     assert moment.states["running"] == 2 and moment.states["pending"] == 16 and moment.drivers == 1
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -90,16 +90,16 @@ def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> 
     assert moment.per_minute == pytest.approx(3 * 60 / took, rel=0.2)
     assert moment.left_s == pytest.approx(took, rel=0.2), "three of six are left"
     assert moment.unpaced == 12, "timings, of which none has ended"
-    assert f"{moment.per_minute:,.1f} trials a minute, about " in "\n".join(shown(moment, 100))
+    assert f"{moment.per_minute:,.1f} trials a minute, about " in "\n".join(screen(moment, 100))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_what_became_of_a_trial_is_said_however_narrow_the_terminal_is(tmp_path: Path, width: int) -> None:
     study = build(tmp_path, factorial(GRID, state=no_triton))
     moment = Watch(study).look()
-    lines = shown(moment, width)
+    lines = screen(moment, width)
     assert max(map(len, lines)) <= width
-    assert len(shown(moment, width, 12)) <= 12 < len(shown(Watch(half_done(tmp_path / "half")).look(), 80, 60))
+    assert len(screen(moment, width, 12)) <= 12 < len(screen(Watch(half_done(tmp_path / "half")).look(), 80, 60))
     latest = lines[lines.index("latest") + 1 :][: len(moment.latest)]
     assert [line.split()[0] for line in latest] == [record.state for _, record in moment.latest][: len(latest)]
 
@@ -113,7 +113,7 @@ def test_every_state_has_a_part_of_the_bar(tmp_path: Path) -> None:
 
 def test_hostile_names_steer_no_terminal(tmp_path: Path) -> None:
     moment = Watch(hostile_study(tmp_path / "study")).look()
-    assert steers("\n".join(shown(moment, 300, 200))) == []
+    assert steers("\n".join(screen(moment, 300, 200))) == []
 
 
 def test_it_ends_with_the_study(tmp_path: Path) -> None:

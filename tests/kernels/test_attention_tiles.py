@@ -207,16 +207,14 @@ def build(
     """The kernels of a plan, or of the one that is chosen, compiled. ``pairs``: (image, head) pairs of the call."""
     plan = plan or choose(tokens, width, dtype, backward)
     launch: dict[str, Any]
-    if isinstance(plan, Whole):
-        kernels = [attention_whole.backward_kernel if backward else attention_whole.forward_kernel]
-        launch = attention_whole.options(plan, tokens, width, flipped=False, allow_tf32=False)
-    elif isinstance(plan, Split):
-        kernels = [attention_split.backward_kernel if backward else attention_split.forward_kernel]
-        launch = attention_split.options(plan, tokens, width, flipped=False, allow_tf32=False)
-    else:
+    if isinstance(plan, Streamed):
         streamed = attention_streamed
         kernels = [streamed.query_kernel, streamed.key_value_kernel] if backward else [streamed.forward_kernel]
         launch = streamed.options(plan, tokens, width, allow_tf32=False)
+    else:
+        module: Any = attention_whole if isinstance(plan, Whole) else attention_split
+        kernels = [module.backward_kernel if backward else module.forward_kernel]
+        launch = module.options(plan, tokens, width, flipped=False, allow_tf32=False)
     options = {name: launch.pop(name) for name in COMPILER_OPTIONS if name in launch}
     built = []
     for kernel in kernels:

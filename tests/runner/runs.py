@@ -63,7 +63,7 @@ class Runs:
                 driver.kill()
                 driver.wait()
                 psutil.wait_procs(family, timeout=10)
-        for pid in living({int(p.name) for p in self.starts.iterdir() if p.name.isdigit()}):
+        for pid in living(self.pids()):
             with contextlib.suppress(psutil.NoSuchProcess):
                 if (trial := psutil.Process(pid)).create_time() > self.began:  # not one of another namespace's number
                     trial.kill()
@@ -86,6 +86,12 @@ class Runs:
         """
         return here(*self.command(*arguments)[len(VITBENCH) :])
 
+    def complete(self, *arguments: str) -> str:
+        """Run here, to the end and without a fault; what was printed."""
+        done = self.run_here(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     def vitbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*VITBENCH, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
@@ -106,6 +112,10 @@ class Runs:
 
     def states(self) -> Counter[str]:
         return Counter(r.state for r in self.records())
+
+    def pids(self) -> set[int]:
+        """Processes of the faulty component that have started so far: each leaves a file."""
+        return {int(path.name) for path in self.starts.iterdir() if path.name.isdigit()}
 
     def wait_for_starts(self, count: int) -> None:
         """Until so many processes of the faulty component have started."""

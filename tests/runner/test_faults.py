@@ -49,13 +49,13 @@ def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothin
     finished = {r.trial_id: r for r in runs.records()}
     assert 2 <= len(finished) < 6 and set(runs.states()) == {"ok"} and StudyFolder.read(runs.study).damaged == []
     assert all_end(children), "processes outlived the driver"
-    before = len(list(runs.starts.iterdir()))
+    before = len(runs.pids())
 
     assert runs.run_here(*arguments).returncode == 0
     records = runs.records()
     assert len(records) == 6 == len({r.trial_id for r in records})
     assert all(r == finished[r.trial_id] for r in records if r.trial_id in finished)
-    assert len(list(runs.starts.iterdir())) - before == 6 - len(finished), "each process leaves a file when it starts"
+    assert len(runs.pids()) - before == 6 - len(finished), "each process leaves a file when it starts"
     assert at_work(runs.study / "claims") == []
 
 
@@ -85,10 +85,10 @@ def test_f03_f04_f05_f08_f09_f10_a_fault_is_a_word_and_costs_one_trial(
     if state == "failed":
         assert body[len("raise RuntimeError('") : -2] in bad[0].details and "faulty.py" in bad[0].details
         assert len(bad[0].details.splitlines()) <= 50
-    assert len(list(runs.starts.iterdir())) == tries, "each attempt has a process of its own"
+    assert len(runs.pids()) == tries, "each attempt has a process of its own"
     assert reason in done.stdout
     again = runs.run_here(*runs.plugin(body), *BESIDE_A_GOOD_ONE)
-    assert again.returncode == 1 and len(list(runs.starts.iterdir())) == tries, "a poison trial is tried for ever"
+    assert again.returncode == 1 and len(runs.pids()) == tries, "a poison trial is tried for ever"
 
 
 def test_f05_the_number_of_tries_is_the_suites_and_the_report_shows_it(runs: Runs) -> None:
@@ -106,7 +106,7 @@ def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs
     (record,) = runs.records()
     assert done.returncode == 1 and record.state == "timeout" and "still running after 3 s" in record.reason
     assert 10 <= record.seconds - 3 <= 12 + 3, "10 s of grace and 2 s; 3 more for a machine that is busy with tests"
-    assert not living({int(p.name) for p in runs.starts.iterdir()})
+    assert not living(runs.pids())
 
 
 @QUIET
@@ -122,7 +122,7 @@ def test_f07_no_process_of_a_trials_group_outlives_it(runs: Runs, after: str) ->
     body = f"import subprocess; c = subprocess.Popen(['sleep', '600']); (STARTS / str(c.pid)).touch(); {after}"
     runs.run_here(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=4.0")
     assert runs.states() == ({"ok": 1} if after == "pass" else {"timeout": 1})
-    pids = {int(p.name) for p in runs.starts.iterdir()}
+    pids = runs.pids()
     assert len(pids) >= 2 and not living(pids)
 
 
@@ -134,7 +134,7 @@ def test_f07_a_sleeper_that_a_killed_driver_leaves_is_ended_by_the_next(runs: Ru
     time.sleep(0.5)
     driver.kill()
     driver.wait()
-    pids = {int(p.name) for p in runs.starts.iterdir()}
+    pids = runs.pids()
     runs.plugin("pass")
     assert runs.run_here("--plugin", str(runs.folder / "faulty.py"), *ALONE).returncode == 0
     assert all_end(pids)

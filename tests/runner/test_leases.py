@@ -73,7 +73,7 @@ def test_f15_four_drivers_share_a_study_and_repeat_nothing(runs: Runs) -> None:
         assert driver.wait(timeout=300) == 0
     records = StudyFolder.read(runs.study).records()
     assert len(records) == 16 and all(len(attempts) == 1 for attempts in records.values())
-    assert len(list(runs.starts.iterdir())) == 16, "each process leaves a file when it starts"
+    assert len(runs.pids()) == 16, "each process leaves a file when it starts"
     outputs = [(runs.folder / f"log{i}").read_text() for i in range(4)]
     assert all("16 ok" in output for output in outputs), "each driver stays until the study is whole"
 
@@ -211,7 +211,7 @@ def test_f34_without_hard_links_each_trial_is_run_once_all_the_same(runs: Runs) 
     command = [VITBENCH[0], "-c", WITHOUT_LINKS, *runs.command(*arguments)[3:]]
     drivers = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [driver.wait(timeout=300) for driver in drivers] == [0, 0, 0]
-    assert runs.states() == {"ok": 6} and len(list(runs.starts.iterdir())) == 6
+    assert runs.states() == {"ok": 6} and len(runs.pids()) == 6
 
 
 def test_f34_of_many_that_publish_one_name_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_f27_a_driver_that_is_stopped_past_its_heartbeats_keeps_its_trial(runs: 
     time.sleep(2.0)
     first.send_signal(signal.SIGCONT)
     assert (first.wait(timeout=120), second.wait(timeout=120)) == (0, 0)
-    assert runs.states() == {"ok": 1} and len(list(runs.starts.iterdir())) == 1
+    assert runs.states() == {"ok": 1} and len(runs.pids()) == 1
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_f27_what_a_driver_lost_while_it_was_stopped_does_not_count_against_the_
     os.kill(trial, signal.SIGKILL)
     first.send_signal(signal.SIGCONT)
     assert first.wait(timeout=120) == 0, runs.log.read_text()
-    assert runs.states() == {"ok": 1} and len(list(runs.starts.iterdir())) == 2
+    assert runs.states() == {"ok": 1} and len(runs.pids()) == 2
     assert "another driver has taken it over; this attempt is left out" in runs.log.read_text()
 
 

@@ -69,8 +69,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A large effect, which six seeds show, and a null without a margin, which goes on to the last."""
     runs = Runs(tmp_path_factory.mktemp("looks") / "study")
     runs.suite.write_text(SUITE + VARIANTS)
-    done = runs.run_here()
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete()
     return runs
 
 
@@ -151,8 +150,7 @@ def test_a_study_that_was_killed_goes_on_with_the_same_plan(study: Runs, tmp_pat
         runs.wait_for(finished)
         process.kill()
         process.wait(60)
-    done = runs.run_here("--heartbeat", "0.2")
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete("--heartbeat", "0.2")
     same_plan_and_verdicts(runs, study)
 
 
@@ -189,8 +187,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
 def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "once")
     runs.suite.write_text(f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')
-    done = runs.run_here("--set", "train.seeds.at_most=5", "--set", "train.stack_seeds=true")
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete("--set", "train.seeds.at_most=5", "--set", "train.stack_seeds=true")
     read = StudyFolder.read(runs.study)
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}
     (place,) = View(read).conclusions

@@ -64,8 +64,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A grid of two functions, three implementations each, in three seeds."""
     runs = Runs(tmp_path_factory.mktemp("once") / "grid")
     runs.suite.write_text(GRID)
-    done = runs.run_here()
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete()
     return runs
 
 
@@ -122,9 +121,8 @@ def disagreeing(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "mha", "drifts"').replace(
         'norm = ["pre", "post"]', 'norm = ["pre"]'))  # fmt: skip
     (runs.folder / "drifts.py").write_text(DRIFTS)
-    done = runs.run_here("--plugin", str(runs.folder / "drifts.py"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "these implementations disagree with the first seed, and are trained with every one" in done.stdout
+    printed = runs.complete("--plugin", str(runs.folder / "drifts.py"))
+    assert "these implementations disagree with the first seed, and are trained with every one" in printed
     return runs
 
 
@@ -162,8 +160,7 @@ def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
 def test_stacked_seeds_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "stacked")
     runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "batched"'))
-    done = runs.run_here("--set", "train.stack_seeds=true", "--set", 'axes.norm=["pre"]')
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete("--set", "train.stack_seeds=true", "--set", 'axes.norm=["pre"]')
     stacked = {(r.trial.model.attention, getattr(r.trial, "seed", None)): r.values.stacked
                for r in runs.records() if isinstance(r.values, TrainValues)}  # fmt: skip
     assert stacked == {("sdpa", 0): 3, ("sdpa", 1): 3, ("sdpa", 2): 3, ("batched", 0): 1}

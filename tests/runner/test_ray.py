@@ -58,16 +58,12 @@ def each_ok_once(runs: Runs, count: int) -> dict[str, list[Record]]:
     return records
 
 
-def pids(runs: Runs) -> set[int]:
-    return {int(p.name) for p in runs.starts.iterdir()}
-
-
 def settled(runs: Runs, quiet_s: float = 3.0) -> set[int]:
     """The processes that began, once no more do: what a killed driver had asked of a node may begin after its death."""
-    seen, since = pids(runs), time.monotonic()
+    seen, since = runs.pids(), time.monotonic()
     while time.monotonic() - since < quiet_s:
         time.sleep(0.1)
-        if (now := pids(runs)) != seen:
+        if (now := runs.pids()) != seen:
             seen, since = now, time.monotonic()
     return seen
 
@@ -76,7 +72,7 @@ def settled(runs: Runs, quiet_s: float = 3.0) -> set[int]:
 def test_f33_the_only_node_of_a_ray_that_was_started_for_the_run_is_lost(runs: Runs) -> None:
     driver = runs.start(*runs.plugin(UNTIL_GO), *FAULTY, *ONE_CPU, *seeds(2), "--launcher", "ray", "--workers", "1")
     runs.wait_for_starts(1)
-    (trial,) = pids(runs)
+    (trial,) = runs.pids()
     assert psutil.Process(trial).nice() == psutil.Process(driver.pid).nice(), "Ray's own workers are nice by 15"
     (raylet,) = [c for c in psutil.Process(driver.pid).children(recursive=True) if c.name() == "raylet"]
     raylet.kill()
@@ -91,7 +87,7 @@ def test_f17_a_lost_node_costs_one_attempt_and_its_trial_runs_elsewhere(runs: Ru
     lost = cluster.ask("add", num_cpus=1)
     driver, _ = start(runs, cluster, UNTIL_GO, 4)
     runs.wait_for_starts(3)
-    before = pids(runs)
+    before = runs.pids()
     cluster.ask("lose", node=lost)
     until(lambda: any(r.state == "crashed" for r in runs.records()), "the loss is not recorded")
     until(lambda: any(not psutil.pid_exists(pid) for pid in before), "the trial of the lost node is still there")
@@ -101,14 +97,14 @@ def test_f17_a_lost_node_costs_one_attempt_and_its_trial_runs_elsewhere(runs: Ru
     records = each_ok_once(runs, 4)
     (crashed,) = [r for attempts in records.values() for r in attempts if r.state == "crashed"]
     assert "Ray worker or node was lost" in crashed.reason
-    assert "1 node" not in crashed.reason and all_end(pids(runs))
+    assert "1 node" not in crashed.reason and all_end(runs.pids())
 
 
 @pytest.mark.slow
 def test_f17_a_killed_worker_costs_one_attempt(runs: Runs, cluster: RayNodes) -> None:
     driver, _ = start(runs, cluster, UNTIL_GO, 2)
     runs.wait_for_starts(2)
-    (trial, *_) = pids(runs)
+    (trial, *_) = runs.pids()
     worker = psutil.Process(trial).parent().parent()  # the trial's fork server, and the worker that started that
     assert worker.name().startswith("ray::")
     worker.kill()
@@ -128,7 +124,7 @@ def test_f11_ctrl_c_ends_trials_on_the_cluster_even_those_that_ignore_it(runs: R
     driver.send_signal(signal.SIGINT)
     assert driver.wait(timeout=60) == 130, runs.log.read_text()
     assert time.monotonic() - began < 15 + 5, "15 s, and 5 more for a machine that is busy with tests"
-    assert runs.states() == {"interrupted": 2} and all_end(pids(runs))
+    assert runs.states() == {"interrupted": 2} and all_end(runs.pids())
     runs.plugin("pass")
     assert runs.run_here(*arguments).returncode == 0
     each_ok_once(runs, 2)
@@ -146,7 +142,7 @@ def test_f02_a_driver_that_is_killed_under_ray_repeats_nothing(runs: Runs, clust
     done = runs.run(*arguments, *on(cluster))
     assert done.returncode == 0, done.stdout + done.stderr
     each_ok_once(runs, 8)
-    assert len(pids(runs)) - before == 8 - len(finished)
+    assert len(runs.pids()) - before == 8 - len(finished)
 
 
 @pytest.mark.slow
@@ -191,11 +187,11 @@ def test_f18_a_head_that_dies_ends_the_run_with_a_message_and_loses_nothing(
     nodes.close()
     finished = {r.trial_id for r in runs.records() if r.state == "ok"}
     assert 2 <= len(finished) < 6
-    assert all_end(pids(runs), within_s=60)
-    before = len(pids(runs))
+    assert all_end(runs.pids(), within_s=60)
+    before = len(runs.pids())
     assert runs.run_here(*arguments).returncode == 0
     each_ok_once(runs, 6)
-    assert len(pids(runs)) - before == 6 - len(finished)
+    assert len(runs.pids()) - before == 6 - len(finished)
 
 
 @pytest.mark.parametrize("there", ["nobody", pytest.param("another server", marks=pytest.mark.slow)])
@@ -233,5 +229,5 @@ def test_a_study_begun_here_continued_under_ray_and_finished_here(runs: Runs, cl
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"{count - 2} of them finished before" in done.stdout
     records = each_ok_once(runs, 6)
-    assert all(len(attempts) == 1 for attempts in records.values()) and len(pids(runs)) == 6
+    assert all(len(attempts) == 1 for attempts in records.values()) and len(runs.pids()) == 6
     assert all(r.environment is not None and r.environment.threads == 1 for r in runs.records())

@@ -28,8 +28,7 @@ TWO_ATTENTIONS = 'axes.attention=["sdpa", "triton"]'
 
 def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -> None:
     arguments = ["--set", TWO_ATTENTIONS, "--set", "train.seeds=[0, 1]", "--set", "time.rounds=2"]
-    first = runs.run_here(*arguments)
-    assert first.returncode == 0, first.stdout + first.stderr
+    runs.complete(*arguments)
     assert runs.states() == {"ok": 4, "unsupported": 3}
     study = StudyFolder.read(runs.study)
     assert {p.id for p in study.info.trials} == set(study.records())

@@ -61,11 +61,6 @@ def results(runs: Runs) -> dict[str, dict[str, Any]]:
     return {i: stages.results(each) for i, each in values.items() if isinstance(each, TrainValues)}
 
 
-def starts(runs: Runs) -> int:
-    """Processes of the faulty component so far."""
-    return len(list(runs.starts.iterdir()))
-
-
 def the_job(driver: subprocess.Popen[str]) -> psutil.Process:
     """The process of the only job."""
     jobs = []
@@ -80,17 +75,16 @@ def the_job(driver: subprocess.Popen[str]) -> psutil.Process:
 @slow
 def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> None:
     arguments = ["--set", "train.seeds=[0, 1, 2]", "--set", "train.epochs=2", *ALONE, *runs.plugin("pass"), *ONE_CPU]
-    done = runs.run_here(*arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete(*arguments)
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"
     jobs = runs.run(*arguments, *JOBS)
     assert jobs.returncode == 0 and "submitted 2 local jobs" in jobs.stdout, jobs.stdout + jobs.stderr
     assert results(runs) == expected and len(expected) == 3
-    assert runs.states() == {"ok": 3} and starts(runs) == 2 * 3
+    assert runs.states() == {"ok": 3} and len(runs.pids()) == 2 * 3
     assert {r.environment.threads for r in runs.records() if r.environment} == {1}
     again = runs.run(*arguments, *JOBS)
-    assert again.returncode == 0 and "submitted" not in again.stdout and starts(runs) == 2 * 3
+    assert again.returncode == 0 and "submitted" not in again.stdout and len(runs.pids()) == 2 * 3
 
 
 @slow
@@ -107,7 +101,9 @@ def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     with runs.log.open("wb") as stream:
         driver = subprocess.Popen(runs.command(*arguments, *BACKENDS[first]), stdout=stream, stderr=stream, text=True,
                                   start_new_session=True)  # fmt: skip
-    until(lambda: starts(runs) == 2 and len(list(runs.study.glob("records/*.json"))) == 2, "the trials do not start")
+    until(
+        lambda: len(runs.pids()) == 2 and len(list(runs.study.glob("records/*.json"))) == 2, "the trials do not start"
+    )
     children = descendants(driver)
     finished = runs.records()
     began = time.monotonic()
@@ -123,7 +119,7 @@ def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     (runs.folder / "hold").unlink()
     done = (runs.run if then == "slurm" else runs.run_here)(*arguments, *BACKENDS[then])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert runs.states() == {"ok": 4, "interrupted": 2} and starts(runs) == 4
+    assert runs.states() == {"ok": 4, "interrupted": 2} and len(runs.pids()) == 4
     assert all(record in runs.records() for record in finished), "what had finished is left alone"
 
 
@@ -144,7 +140,7 @@ def test_f17_jobs_that_are_killed_take_their_processes_along_and_their_trial_is_
     assert runs.states() == {"interrupted": 1}
     (runs.folder / "hold").unlink()
     assert driver.wait(timeout=120) == 0, runs.log.read_text()
-    assert runs.states() == {"interrupted": 1, "ok": 1} and starts(runs) == 3
+    assert runs.states() == {"interrupted": 1, "ok": 1} and len(runs.pids()) == 3
     assert runs.log.read_text().count("submitted 1 local job:") == 3
     assert list((runs.study / "claims").iterdir()) == []
 
@@ -191,9 +187,9 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
     assert again.wait(timeout=120) == 0
     assert all_end(jobs, within_s=30.0), "jobs are left"
     assert "submitted" not in (runs.folder / "again").read_text()
-    assert runs.states() == {"ok": 2} and starts(runs) == 2
+    assert runs.states() == {"ok": 2} and len(runs.pids()) == 2
     done = runs.run_here(*arguments)
-    assert done.returncode == 0 and "2 of them finished before" in done.stdout and starts(runs) == 2
+    assert done.returncode == 0 and "2 of them finished before" in done.stdout and len(runs.pids()) == 2
 
 
 @slow

@@ -19,8 +19,8 @@ def values(record: Record) -> TrainValues:
 
 
 def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: Runs) -> None:
-    done = runs.run_here(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
-    assert done.returncode == 0, done.stdout + done.stderr
+    arguments = [*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam"]
+    runs.complete(*arguments)
     records = runs.records()
     assert len(records) == 6 and {r.state for r in records} == {"ok"}
     together = {(r.trial.model.attention, values(r).stacked) for r in records}
@@ -30,8 +30,7 @@ def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: 
         one, other = of_seed["sdpa", seed], of_seed["mha", seed]
         assert one.test_loss == pytest.approx(other.test_loss, abs=1e-3)
         assert one.batches_digest == other.batches_digest
-    again = runs.run_here(*STACKED, "--set", 'axes.attention=["sdpa", "mha"]', "--set", "train.optimizer=adam")
-    assert "6 of them finished before" in again.stdout and len(runs.records()) == 6
+    assert "6 of them finished before" in runs.complete(*arguments) and len(runs.records()) == 6
 
 
 BATCHED = "torch._C._functorch.is_batchedtensor(hidden)"
@@ -53,8 +52,7 @@ BATCHED = "torch._C._functorch.is_batchedtensor(hidden)"
 def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(
     runs: Runs, body: str, state: str, reason: str
 ) -> None:
-    done = runs.run_here(*runs.plugin(body), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete(*runs.plugin(body), "--set", "model.mlp=faulty", *STACKED, "--set", "suite.max_attempts=2")
     records = sorted(runs.records(), key=lambda r: (r.trial_id, r.attempt))
     assert [(r.attempt, r.state) for r in records] == [(1, state), (2, "ok")] * 3
     assert all(reason in r.reason for r in records if r.state == state)
