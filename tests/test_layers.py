@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -157,6 +158,21 @@ def test_a_driver_does_not_load_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+VAGUE = {"found", "said", "told", "mine", "shown"}
+NOT_ALONE = re.compile(r"(The same|Of|What .* (is|are)) ")
+
+
+def test_local_names_say_what_they_hold_and_docstrings_can_be_read_alone() -> None:
+    for path in (path for folder in ("vitbench", "tools", "tests") for path in (PACKAGE.parent / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                stored |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+                assert not stored & VAGUE, f"{path}: {node.name}"
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                assert not NOT_ALONE.match(ast.get_docstring(node) or ""), f"{path}: {ast.get_docstring(node)}"
 
 
 def test_packages_hold_no_code_in_init() -> None:

@@ -117,7 +117,7 @@ def test_a_line_for_each_combination_of_the_other_axes(
 ) -> None:
     (chart,) = charts(tmp_path, {**NUMBERS, **others}, quantity)
     assert (chart.axis, chart.numbers, chart.logarithmic) == ("heads", [1, 2, 4, 8], True)
-    assert [*chart.points["colour"].unique()] == lines == list(chart.colouring.shown or [""])
+    assert [*chart.points["colour"].unique()] == lines == list(chart.colouring.named or [""])
     counts = chart.points.groupby(["colour", "at"], sort=False).size()
     assert [*counts.items()] == [((name, number), 2) for name in lines for number in (1, 2, 4, 8)]
     first = f"{lines[0]} heads 1: {significant(chart.points['value'][:2].mean())}".strip()

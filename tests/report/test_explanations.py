@@ -222,14 +222,14 @@ def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> 
         assert all(isinstance(sheet, Tiles) for sheet in sheets) and len(sheets) == 2
         first, second = ([t.pixels.tobytes() for t in s.strips[0].tiles] for s in sheets if isinstance(s, Tiles))
         assert first == second
-    assert "some of the models only" in sections(pair)[PREDICTED][1].said
+    assert "some of the models only" in sections(pair)[PREDICTED][1].text
 
 
 def test_models_without_an_image_in_common_are_shown_on_their_own_and_it_is_said() -> None:
     pair = two(explanation_of(SPEC, seed=1))
     assert [(s.outcome, s.same) for s in in_full(pair)] == [("right", False), ("wrong", False)]
     groups = [*groups_with(pair, "attention-"), *groups_with(pair, "examples-")]
-    assert len(groups) == 4 and all("another for each model" in group.said for group in groups)
+    assert len(groups) == 4 and all("another for each model" in group.text for group in groups)
     patches = groups_with(pair, "patches")
     assert [len(group.pictures) for group in patches] == [2]
     assert len(groups_with(two(explanation_of(SPEC)), "patches")) == 1

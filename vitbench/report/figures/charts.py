@@ -37,7 +37,7 @@ class Colouring:
     title: str = ""  # of the legend, e.g. an axis of the suite; may be empty
     # each has a colour, in this order; empty where everything has one colour and there is no legend
     values: Sequence[str] = ()
-    shown: Sequence[str] = ()  # those that the legend names
+    named: Sequence[str] = ()  # those that the legend names
     others: str = ""  # a value that is grey, and the last in the legend; empty for none
 
 

@@ -91,7 +91,7 @@ def legend(
 
     ``marks``: value → how :class:`Line2D` draws its mark; dots where there are none.
     """
-    names = [*colouring.shown, *([colouring.others] if colouring.shown and colouring.others else [])]
+    names = [*colouring.named, *([colouring.others] if colouring.named and colouring.others else [])]
     if not names:
         return
     names = [names[n] for n in np.linspace(0, len(names) - 1, min(len(names), MOST_NAMED)).round().astype(int)]

@@ -35,7 +35,7 @@ class ShownModel:
 class PictureGroup(NamedTuple):
     """Pictures that stand beside one another, and plain text on all of them: how to read them."""
 
-    said: str
+    text: str
     pictures: Sequence[Picture]
 
 

@@ -132,5 +132,5 @@ def _drawn(groups: Sequence[PictureGroup], files: Files) -> list[Block]:
     """Pictures, each with its caption, and before those of one kind how to read them."""
     blocks = list[Block]()
     for group in groups:
-        blocks += [*([escape(group.said)] if group.said else []), *files.pictures(group.pictures)]
+        blocks += [*([escape(group.text)] if group.text else []), *files.pictures(group.pictures)]
     return blocks
