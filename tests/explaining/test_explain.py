@@ -82,7 +82,7 @@ def test_a_baseline_has_a_confusion_matrix_and_what_it_says_of_images(tmp_path: 
     explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]))
     predicted, *_ = sections([ShownModel(explanation)])[PREDICTED]
     assert [picture.name for picture in pictures_of(explanation)] == ["examples-right", "examples-wrong", "confusion"]
-    assert "in brackets the true class" in predicted.text and "rollout" not in predicted.said
+    assert "in brackets the true class" in predicted.text and "rollout" not in predicted.text
     assert "not made of components" in explanation.about.absent["attention"]
     write_explanation(tmp_path / "kept.safetensors", explanation)
     assert about(explanation) == "A model of cnn, seen on some images; it classifies 1 of 5 correctly (20.0 %)."

@@ -109,7 +109,7 @@ def test_what_is_open_says_how_many_seeds_would_decide_it(tmp_path: Path) -> Non
     page = report(tmp_path, seeds=tuple(range(6)), **plan)
     needed = [int(row["seeds_needed"]) for row in page.csv("verdicts")]
     assert {r[VERDICT] for r in page.effects()} <= {"undecided", "underpowered"} and min(needed) > 6
-    assert "Open: 2 comparisons" in page.text and f"{max(needed)} seeds would decide all" in page.text
+    assert "Open: 2 comparisons" in page.text and f"{max(needed)} seeds a cell would decide all" in page.text
     decided = report(tmp_path / "more", tuple(range(4 * max(needed))), **plan)
     assert "Open:" not in decided.text and "undecided" not in {r[VERDICT] for r in decided.effects()}
 

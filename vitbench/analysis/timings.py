@@ -37,7 +37,7 @@ UNSTEADY = 0.10
 """Largest relative half-width of an interval that passes for a stable timing: of the ratio to the baseline, since what
 moved both moved no ratio, and of the latency where nothing was timed beside it."""
 
-WIDE = "the 95 % interval is ±"
+WIDE = "the 95 % interval of its "
 BESIDE = "other processes ran beside it"
 """How the reason begins of a timing whose interval is too wide."""
 
@@ -134,9 +134,12 @@ def instability(values: TimeValues) -> tuple[str, ...]:
     elif check is not None and not check.holds(1.0):
         reasons.append(f"the A/A control is {check.estimate:.3f} ({check.low:.3f} to {check.high:.3f}), and not 1")
     # The baseline's own timing is judged by its control.
-    width = (beside if beside is not None and beside.half_width else check or latency(values)).half_width
+    if beside is not None and beside.half_width:
+        what, width = "speed", beside.half_width
+    else:
+        what, width = ("A/A control", check.half_width) if check else ("latency", latency(values).half_width)
     if width > UNSTEADY:
-        reasons.append(f"{WIDE}{100 * width:.0f} %")
+        reasons.append(f"{WIDE}{what} is ±{100 * width:.0f} %")
     foreign = max((p.foreign_threads or 0.0 for p in values.processes), default=0.0)
     if reasons and foreign >= 1.0:  # the cause; where the ratio holds against it, it is no reason
         reasons.append(BESIDE)

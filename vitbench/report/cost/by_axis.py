@@ -24,9 +24,7 @@ from vitbench.wording import plural
 OPTIONAL = frozenset({"p (Holm)", "blocks", "least to most"})
 SPEED, INTERVAL = "speed (×)", "95 % interval"
 RIGHT = frozenset({SPEED, INTERVAL, "p (Holm)", "blocks", "least to most", "peak memory (×)"})
-NO_INTERVAL = (
-    " No interval: that takes two repetitions, in an order drawn anew for each, on a machine with no other load."
-)
+NO_INTERVAL = " No interval: that takes two processes."
 
 
 def judged(view: View) -> dict[TimeGroup, list[AxisSpeed]]:
@@ -45,12 +43,12 @@ def scale() -> Scale:
 
 
 def table_of(view: View, group: TimeGroup) -> list[Block]:
-    """The table of a group of timings, or of training runs; none where no axis has two values."""
+    """The table of a group of timings, or of training runs where they have verdicts; none without two values."""
     speeds = judged(view).get(group, [])
     known = [each for each in speeds if each.blocks]
-    if not known:
-        return []
     runs = group.mode == RUNS
+    if not known or (runs and not any(each.verdict for each in known)):
+        return []
     lines = [_line(view, each) | ({} if runs else _memory(view, group, each)) for each in known]
     bars: list[Bar | None] = [Bar(each.ratio, each.low, each.high) for each in known]
     if (control := None if runs else _control(view, group)) is not None:

@@ -23,7 +23,7 @@ LATENCY, RATIO, DRIFT = "latency p50 (ms)", "speed (× baseline)", "drift of the
 OPTIONAL = frozenset({"by the host's clock (ms)", "GFLOP/s", "first iteration (ms)", "largest batch"})
 CONTROL = "A/A control: the baseline again"
 
-WIDER = f"{WIDE}{100 * UNSTEADY:.0f} % or wider"
+WIDER = f"{WIDE}speed is ±{100 * UNSTEADY:.0f} % or wider"
 MAX_MARKED = 12  # Marked timings that are named for each reason; the CSV has them all
 
 
@@ -278,6 +278,7 @@ def heat_map(view: View) -> Table | None:
     }
     caption = f"Speed as a multiple of that of {bases.pop()}, timed beside it: above 1 is faster."
     caption += " Faster or slower, in words, where it is shown after correction for all comparisons."
+    caption += " Shaded by the ratio, except where an unstable timing has no verdict."
     caption += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in timings) else ""
     caption += f" The first {MOST} of {plural(len(rows), 'setting')} are shown." if len(rows) > MOST else ""
     right = set(heads.values())

@@ -114,7 +114,8 @@ def _by_function(view: View, group: Group) -> list[Block]:
 
 
 def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
-    variants = {j.comparison.label: j for j in group.conclusions.variants} if group.conclusions else {}
+    judged = [e.judged for e in group.conclusions.effects] + group.conclusions.variants if group.conclusions else []
+    against_first = {j.comparison.cells[0]: j for j in judged if j.comparison.cells[1:] == (view.cells[0],)}
     records = view.cost_by_cell.to_dict("records")
     costs = {r["cell"]: r for r in records if (r["device"], r["origin"]) == (group.device, group.origin)}
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
@@ -132,8 +133,8 @@ def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
         line[TEST] = Md(f"{accuracy} {SURVIVORS}") if each.n < each.planned else accuracy
         line[INTERVAL] = ranging(each.interval.low, each.interval.high, view.decimals)
         line["seeds"] = seeds(each.n, each.planned)
-        if variants:
-            line |= _against_first(view, variants.get(each.cells[0]))
+        if against_first and view.cells[0] not in each.cells:
+            line |= _against_first(view, against_first.get(each.cells[0]))
         line |= {title: cost for title, column in COSTS.items() if (cost := _cost(of_cells, *column)) != NOTHING}
         size = sizes[each.cells[0]]
         line["parameters"] = count(size["parameters"])

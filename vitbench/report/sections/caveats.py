@@ -291,9 +291,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "agree with an equivalent one, whose further seeds stand for the function."),
     Caveat("unstable-timings",
            lambda view: (n := (view.measured["unstable"] != "").sum()) and {"marked": n, "timings": len(view.measured)},
-           "**Unstable timings: {marked} of {timings}** (marked ~; reasons below their tables). Where the interval "
-           "is wide, and nothing else, a ratio that differs from 1 after correction is still called faster or slower; "
-           "no other verdict uses them.",
+           "**Unstable timings: {marked} of {timings}** (marked ~; reasons below their tables). A timing whose "
+           "interval is wide can still be shown to be faster or slower, but not by how much. One that is unstable for "
+           "another reason has no verdict.",
            short="{marked} of {timings} timings are unstable"),
     Caveat("one-process", lambda view: (view.processes.groupby("trial_id").size() == 1).sum(),
            "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),

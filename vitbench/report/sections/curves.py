@@ -76,7 +76,8 @@ def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
         caption += f": thin lines are single runs, thick lines the mean of those of one colour{over}"
     caption += f". Of the runs of one colour in one panel the first {most} are drawn." if largest > most else "."
     if TRAINING in metrics:
-        augmented = " (augmented, of some cells)" if any(view.trained[cell].train.augments for cell in cells) else ""
+        augments = {view.trained[cell].train.augments for cell in cells}
+        augmented = {1: " (augmented)", 2: " (augmented, of some cells)"}[len(augments)] if True in augments else ""
         caption += f" Training accuracy is that of the batches of an epoch{augmented}, while it trains."
     caption += f" Gradient norm: in the records of {recorded} of these runs." if recorded < runs else ""
     alt = f"Learning curves on {on}: {' and '.join(metrics.values())} by epoch"

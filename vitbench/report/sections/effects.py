@@ -42,6 +42,7 @@ RIGHT = frozenset({DIFFERENCE, INTERVAL, OF_LOOK, "p (Holm)", "p", "p (permutati
                    "pairs of cells", "claimed (points)"})  # fmt: skip
 OPTIONAL = frozenset({"p", "p (permutation)", "P(better)", "pairs of cells", "source", "expected"})
 MOST, MOST_NAMED = 60, 12  # Rows of a table; the CSV has them all
+SEEDS_OF_EFFECTS = "Over the seeds with which each effect was judged, which may be fewer than those of a claim."
 MOST_TASKS = 8  # Combinations of conditions that a table has columns for
 
 
@@ -145,7 +146,7 @@ def note_of(margin: float | None, rows: Iterable[Judged]) -> str:
     """The note under a forest plot: the margin, and the number of comparisons for which verdicts are corrected."""
     family = max((judged.family for judged in rows), default=0)
     corrected = f"verdicts, not intervals, are corrected for {family} comparisons by Holm" if family > 1 else ""
-    return "; ".join(filter(None, [f"margin: ±{points(margin)}" if margin else "", corrected]))
+    return "; ".join(filter(None, [f"band: the margin of ±{points(margin)}" if margin else "", corrected]))
 
 
 def _named(view: View, row: Row) -> dict[str, Md]:
@@ -185,11 +186,13 @@ def _numbers(view: View, row: Row) -> dict[str, Md]:
     """The columns that all comparisons have; that of the permutation test where there is room, beside no claim."""
     judged, decimals, blocks = row.judged, view.decimals + 1, row.judged.comparison.blocks
     mark = f" {BELOW_NOISE}" if is_marked(judged) else ""
+    ends = ranging(judged.interval.low, judged.interval.high, decimals, sign=True)
+    ends = Md(f"{ends} ({100 * judged.confidence:.3g} %)") if view.looking and ends != NOTHING else ends
     seeds = Md(f"{judged.n} of {judged.comparison.planned} {SURVIVORS}") if judged.survivors else count(judged.n)
     distinct = f" ({count(judged.comparison.distinct)} distinct)" if judged.comparison.distinct < blocks else ""
     return {
         DIFFERENCE: Md(f"{signed(judged.mean, decimals)}{mark}"),
-        OF_LOOK if view.looking else INTERVAL: ranging(judged.interval.low, judged.interval.high, decimals, sign=True),
+        OF_LOOK if view.looking else INTERVAL: ends,
         "p (Holm)": probability(judged.p_holm),
         "p": probability(judged.p),
         **({"p (permutation)": probability(judged.p_permutation)} if row.tested is None else {}),
@@ -217,7 +220,10 @@ def _by_task(view: View, conclusions: Conclusions) -> list[Block]:
         for e in effects
     ]
     what = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
-    return [Heading(f"Effects by {what}", 4), table(lines, right=set(names.values()))]
+    return [
+        Heading(f"Effects by {what}", 4),
+        table(lines, right=set(names.values()), caption=SEEDS_OF_EFFECTS if view.looking else ""),
+    ]
 
 
 def _other_margins(view: View, rows: Sequence[Row]) -> list[Block]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pandas as pd
 
 from vitbench.analysis.frames import PENDING
@@ -27,7 +29,9 @@ def not_run(view: View, rows: pd.DataFrame) -> list[Block]:
     """Blocks on the planned trials that are not ok, by state and reason."""
     lines = []
     for (state, reason), group in rows.groupby(["state", "reason"], sort=False):
-        kinds = ", ".join(f"{n} {KINDS[str(k)]}" for k, n in group["kind"].value_counts(sort=False).items())
+        every = Counter(view.trials.loc[view.trials["cell"].isin(group["cell"]), "kind"])
+        numbers = [(KINDS[kind], n, every[kind]) for kind, n in Counter(group["kind"]).items()]
+        kinds = ", ".join(f"{n}{f' of {of}' if of > n else ''} {name}" for name, n, of in numbers)
         why = escape(reason) if reason else Md("no record yet" if state == PENDING else "no reason recorded")
         lines.append({"state": escape(state), "reason": why, "trials": Md(kinds), "cells": _which(view, group)})
     return [table(lines[:MAX_ROWS], right=set()), *cut(len(lines), MAX_ROWS, "reason")]

@@ -170,6 +170,7 @@ def _of_training(view: View, group: Group) -> Iterator[Costs]:
         )  # fmt: skip
 
 
+MOST_NAMED = 8  # Cells of a front that have a colour each, where no axis has
 MOST = 300  # Cells of a front that are drawn
 FEWEST = 3  # Cells from which a front is drawn: two are read from a table
 WIDE = 8.0  # Largest over smallest cost, from which the axis is logarithmic
@@ -235,15 +236,17 @@ def _picture(view: View, each: Weighed, caption: str) -> Picture:
     axis = view.telling[0] if view.factorial and view.telling else ""
     ordered = cells.sort_values([BEST, VALUE], ascending=[False, costs.cheap], kind="stable")
     drawn = pd.concat([ordered[ordered[BEST]], cells[~cells[BEST]]])[: max(MOST, int(cells[BEST].sum()))]
+    by_name = not axis and len(drawn) <= MOST_NAMED
+    colour_of = {cell: cell if by_name else view.values_of[cell].get(axis, "") for cell in map(str, drawn.index)}
     frame = drawn.rename(columns={MEAN: "gain", STD: "spread"}).assign(
-        cell=drawn.index, colour=[view.values_of[cell].get(axis, "") for cell in drawn.index],
+        cell=drawn.index, colour=list(colour_of.values()),
         **{MARKED: drawn[MARKED].astype(bool), STANDING: drawn[STANDING].where(~drawn[MARKED].astype(bool), "")},
     )[[*SPOT]]  # fmt: skip
-    colours, values = set(frame["colour"]), view.axes.get(axis, ())
+    colours, values = set(colour_of.values()), list(colour_of) if by_name else view.axes.get(axis, ())
     smallest, largest = cells[VALUE].min(), cells[VALUE].max()
     chart = Front(
         costs.label, TEST, costs.cheap, frame,
-        Colouring(view.axis_names.get(axis, ""), values, [v for v in values if v in colours]),
+        Colouring("cell" if by_name else view.axis_names.get(axis, ""), values, [v for v in values if v in colours]),
         logarithmic=bool(smallest > LEAST and largest / smallest >= WIDE),
     )  # fmt: skip
     caption += f" Of {len(cells):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(cells) else ""

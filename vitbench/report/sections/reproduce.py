@@ -13,6 +13,12 @@ from vitbench.report.view import View
 from vitbench.store.explanation import FOLDER as EXPLANATIONS
 from vitbench.store.explanation import SUFFIX
 
+HOW = (
+    "Its plan was not made on a command line.",
+    "This command made it. On the same folder it continues the study; give another folder to begin anew.",
+    "These commands made it, in this order. On the same folder they continue the study; give another to begin anew.",
+)
+"""Sentence for no command, one, and more."""
 RESULTS = "results"  # Folder of studies, where a study does not say where its own lay
 KEEP = "--keep-weights"
 MOST_EXPLAINED = 8  # Files of weights that are named one by one
@@ -23,8 +29,7 @@ def section(view: View, _: Files) -> list[Block]:
     info = view.study.info
     names = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
     made, explained = list(info.commands), [i for i in view.train["trial_id"].tolist() if i in names]
-    how = "These commands made the study, in their order; run again on the same folder, they continue it."
-    how = how if made else "Its plan was not made on a command line."
+    how = HOW[min(len(made), 2)]
     blocks: list[Block] = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {how}")]
     if explained:
         made = [(*line, KEEP) if line[0] == "run" and KEEP not in line else line for line in made]

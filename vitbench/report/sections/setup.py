@@ -171,7 +171,7 @@ def _environment(view: View, origin: str) -> Md:
     parts = [
         escape(f"{e.machine}, {e.memory_gib:g} GiB memory"),
         escape(", ".join(f"{name} {value}" for name, value in (("driver", e.driver), ("CUDA", e.cuda)) if value)),
-        escape(f"vitbench {e.vitbench} (code {e.code}), {packages}"),
+        escape(f"vitbench {e.vitbench} (its files: {e.code}), {packages}"),
         escape(f"Python {e.python}; {e.platform}"),
         f"commit {listed(commits(trials)) or 'unknown'}",
         ", ".join(counted[kind] for kind in WORDS if kind in counted),

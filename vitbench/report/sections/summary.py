@@ -35,6 +35,7 @@ from vitbench.wording import plural
 
 MOST = 12  # Rows of a forest plot on the first screen; the sections below have all
 MOST_NAMED = 6
+SMALL = " in the suite's small form, which is another setting than the published one"
 OPEN = ("undecided", "underpowered")
 SHOWN = ("better", "worse")
 
@@ -56,9 +57,11 @@ def section(view: View, files: Files) -> list[Block]:
     """Effects and speeds as forest plots, claims, and a few sentences."""
     groups = [group for group in view.groups if group.conclusions is not None]
     blocks = [block for group in groups for block in _effects(view, group, files)]
-    blocks += [*_speeds(view, files), *time_to_accuracy.in_short(view)]
-    sentences = [_best(view, group) for group in groups]
-    sentences += [_drift(view), _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
+    blocks += _speeds(view, files)
+    blocks += [Md(best) for group in groups if (best := _best(view, group))]
+    blocks += [block for group in groups for block in _claims(view, group)]
+    blocks += time_to_accuracy.in_short(view)
+    sentences = [_drift(view), _of_roofline(view), _to_decide(view), _equivalent(view), _without_result(view)]
     return [*blocks, *map(Md, filter(None, sentences)), *other_sizes.in_short(view), *explained_page.in_short(view)]
 
 
@@ -109,17 +112,30 @@ def answer(view: View) -> Md:
 
 def _effects(view: View, group: Group, files: Files) -> list[Block]:
     assert group.conclusions is not None
-    rows = effects.rows_of(view, group.conclusions)
-    drawn = [row for row in rows if row.judged.n and row.family != "claims"]
-    drawn = effects.largest_first(row for row in drawn if row.family != "interactions" or row.judged.verdict in SHOWN)
+    rows = [row for row in effects.rows_of(view, group.conclusions) if row.judged.n and row.family != "claims"]
+    open_ones = [row for row in rows if row.family == "interactions" and row.judged.verdict not in SHOWN]
+    drawn = effects.largest_first(row for row in rows if row not in open_ones)
     blocks: list[Block] = []
     if drawn:
         blocks.append(files.forest(f"effects{group.ending}", forest_of(view, drawn[:MOST], group.on)))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
+    notes = [f"{plural(len(open_ones), 'interaction')} without a shown effect: see Claims, interactions and margins."]
+    notes = notes if open_ones else []
+    if drawn and view.task_axes:
+        axes = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
+        notes.append(f"Effects are means over the values of {axes}; each by itself is under Effects.")
+    return [*blocks, Md(" ".join(notes))] if notes else blocks
+
+
+def _claims(view: View, group: Group) -> list[Block]:
+    """The suite's claims: how many were reproduced, and what was claimed and found of each."""
+    assert group.conclusions is not None
+    rows = effects.rows_of(view, group.conclusions)
+    blocks: list[Block] = []
     if claims := [(row, row.tested) for row in rows if row.tested is not None]:
         reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in claims)
-        blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced."))
+        blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced{SMALL if view.small else ''}."))
         blocks.append(Chips(tuple((effects.outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
     return blocks
 
@@ -173,7 +189,7 @@ def _speeds(view: View, files: Files) -> list[Block]:
             for e in sorted(speeds, key=lambda e: -abs(math.log(e.ratio)))[:MOST]
         ]  # fmt: skip
         title = f"Speed in {group.mode_name}, × the reference ({group.setting})"
-        forest = Forest(title, tuple(rows), by_axis.scale(), f"margin: {100 * MARGIN:.0f} %")
+        forest = Forest(title, tuple(rows), by_axis.scale(), f"band: the margin of {100 * MARGIN:.0f} %")
         blocks.append(files.forest(f"speeds-{number + 1}" if number else "speeds", forest))
     if len(settings) > 2:
         blocks.append(Md(f"Speeds of {len(settings) - 2} more settings are under Speed and memory."))
@@ -211,10 +227,10 @@ def _beside(view: View, timings: Sequence[Beside], files: Files) -> list[Block]:
 def _counted(timings: Sequence[Beside]) -> Md:
     """Number of the settings in which each cell is shown to be faster or slower than the baseline."""
     bases = {each.base for each in timings}
-    names = {}
+    names, tested = {}, Counter(each.name for each in timings)
     for word in ("faster", "slower"):
         times = Counter(each.name for each in timings if each.verdict == word).most_common(MOST_NAMED)
-        names[word] = ", ".join(f"{escape(name)} in {number}" for name, number in times) or "none"
+        names[word] = ", ".join(f"{escape(name)} in {number} of {tested[name]}" for name, number in times) or "none"
     return Md(f"**Shown to be faster than {escape(bases.pop()) if len(bases) == 1 else 'the baseline'}:** "
               f"{names['faster']}. **Slower:** {names['slower']}. Tested in "
               f"{plural(len({each.group for each in timings}), 'setting')} (of shape and mode), corrected for "
@@ -276,7 +292,7 @@ def _to_decide(view: View) -> str:
     many = f"{max(needed):,}" if math.isfinite(max(needed)) else "more than 1,000"
     planned = max(judged.comparison.planned for judged in left.values())
     return (f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered; with the differences found, "
-            f"{many} seeds would decide all (80 % power; planned: {planned}).")  # fmt: skip
+            f"{many} seeds a cell would decide all (80 % power; planned: {planned}).")  # fmt: skip
 
 
 def _equivalent(view: View) -> str:

@@ -24,10 +24,10 @@ from vitbench.wording import plural
 VERDICTS: dict[str, str] = {
     "better": f"p (Holm) is at most {ALPHA:g}, and the difference is positive.",
     "worse": f"p (Holm) is at most {ALPHA:g}, and the difference is negative.",
-    "equivalent": "a difference as large as the margin is ruled out, corrected as differences are. Where a difference "
-    f"is certain all the same, the verdict is better or worse, {BY_LESS}.",
-    "underpowered": "with so few seeds, of runs that spread so far, the test would find a difference as large as the "
-    "margin (without one: any difference) in less than half of all studies.",
+    "equivalent": "a difference as large as the margin is ruled out, by a test of its own, corrected likewise; p is "
+    f"that of the difference. A difference that is shown, and smaller than the margin, is better or worse, {BY_LESS}.",
+    "underpowered": "with these seeds and this spread of runs, the test would find a difference as large as the margin "
+    "(any difference, if the suite has no margin) in less than half of all studies.",
     "undecided": "neither a difference nor its absence is shown.",
     "invalid": "more than one seed failed, or what is compared does not run here.",
 }
@@ -107,16 +107,17 @@ TERMS: tuple[Caveat[View], ...] = (
          "of test accuracies, in percentage points; its mean over seeds."),
     Caveat("interval",
          lambda view: _judged(view)
-         and {"level": "95 %; more at a look that may spend less error" if view.looking else "95 %"},
+         and {"level": "95 %, or the level of the look that decided, beside it" if view.looking else "95 %"},
          "confidence interval of that mean by Welch's t ({level}), not corrected: it may exclude 0 where the corrected "
-         "verdict leaves the difference open."),
+         "verdict leaves the difference open. Dots are single seeds."),
     Caveat("p", lambda view: bool(_judged(view)),
-         "two-sided, the larger of a permutation test's and of Welch's t (at most ten times the former). Under normal, "
-         "heavy-tailed and unequal noise at most 5 % of reports without an effect claim one; up to 9 % where "
-         "one arm's noise is skewed and twice as wide."),
+         "two-sided: the larger of the p of a permutation test and that of Welch's t, which counts up to ten times the "
+         "former. In simulated studies without any effect at most 5 % of reports show one; up to 9 % where the noise "
+         "of one arm is skewed and twice as wide."),
     Caveat("p (Holm)", _family,
-         "p corrected for the {family} of this report; claims weigh twice, differences where equality is expected a "
-         "quarter. At least {fewest} are needed to show a difference."),
+         "p corrected for the {family} of this report by Holm's method with weights: 2 for a claim, ¼ where equality "
+         "is expected, 1 for all others. More weight needs a less small p. At least {fewest} are needed to show a "
+         "difference."),
     Caveat("paired", lambda view: any(j.paired for j in _judged(view)),
          "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
     Caveat("margin",
@@ -129,8 +130,8 @@ TERMS: tuple[Caveat[View], ...] = (
          "implementations repeat are not distinct."),
     Caveat("looks", _looks,
          "results are tested after {at} seeds, and what is decided stops (here decided at: {decided}). Of at most {of} "
-         "trainings {planned} were planned by the last look, {fewer} fewer. After a share t of the seeds t² of the 5 % "
-         "error may be spent (Kim and DeMets 1987). A difference that "
+         "trainings {planned} were planned by the last look, {fewer} fewer. After a fraction f of the seeds, f² of the "
+         "5 % error may be spent (Kim and DeMets 1987). A difference that "
          "was shown early is on average a little too large."),
     *(Caveat(word, functools.partial(_has, word), text)
       for word, text in (VERDICTS | {f"claim: {outcome}": text for outcome, text in OUTCOMES.items()}).items()),
@@ -150,7 +151,8 @@ TERMS: tuple[Caveat[View], ...] = (
     Caveat(str(SURVIVORS), lambda view: any(j.survivors for j in _judged(view)),
          "over survivors: not every planned seed has a result."),
     Caveat("bold accuracy", lambda view: len(view.by_cell) > 1,
-         "the highest mean, and what is no further from it than the noise floor."),
+         "the highest mean of each task, and what is no further from it than equivalent implementations are from each "
+         "other."),
     Caveat("equivalent implementations", lambda view: {*view.function_of.values()} < view.function_of.keys(),
          "cells that compute the same function from the same weights: one row, the values of their axes joined by “|”, "
          "costs from the least to the largest."),
@@ -162,13 +164,13 @@ TERMS: tuple[Caveat[View], ...] = (
          "narrower than Student's t."),
     Caveat("speed", _of_timings("speed"),
          "the median over rounds of the baseline's latency over the cell's in the same round; above 1 is faster. Bold: "
-         "the lowest latency, and those whose interval of the speed overlaps with its."),
+         "the lowest stable latency, and those whose interval of the speed overlaps with that of its speed."),
     Caveat("A/A control", _of_timings("control"),
          "the baseline against itself, timed once more in each round: 1 but for noise."),
     Caveat(UNSTABLE, lambda view: (view.measured["unstable"] != "").any(),
-         f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider (a latency's "
-         "may be wider: rounds are compared one by one), or for a reason below the table. Where it is the "
-         "width alone, a verdict can still be faster or slower, but by how much is uncertain; otherwise none uses it."),
+         f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider, or a reason is "
+         "below the table. The interval of a latency may be wider than that of a speed, which compares round by round. A "
+         "wide interval alone leaves the verdicts faster and slower possible, but by how much is uncertain."),
     Caveat("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Caveat("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),

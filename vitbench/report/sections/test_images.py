@@ -8,7 +8,7 @@ from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits,
 from vitbench.report.document import Block, table
 from vitbench.report.groups import Group
 from vitbench.report.output import Files
-from vitbench.report.text import Md, escape
+from vitbench.report.text import Md, escape, probability, ranging, signed
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.store import TrainValues
 
@@ -34,9 +34,11 @@ def section(view: View, files: Files) -> list[Block]:
             both = two_sources(of_cells[cell], of_cells[first])
             test = mcnemar(of_cells[cell], of_cells[first])
             row = {"cell": escape(cell), "gained": Md(str(test.gained)), "lost": Md(str(test.lost))}
-            row["p"] = Md(f"{test.p:.3g}")
+            row["p"] = probability(test.p)
             if both is not None:
-                row["difference, points"] = Md(f"{both.delta:+.2f} ({both.low:+.2f} to {both.high:+.2f})")
+                row["difference, points"] = Md(
+                    f"{signed(both.delta, 2)} ({ranging(both.low, both.high, 2, sign=True)})"
+                )
                 row["by the images"] = Md(f"{100 * both.share_of_images:.0f} %")
             rows.append(row)
         link = files.table(f"images{group.ending}", differing(of_cells))
