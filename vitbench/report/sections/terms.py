@@ -169,8 +169,8 @@ TERMS: tuple[Caveat[View], ...] = (
          "the baseline against itself, timed once more in each round: 1 but for noise."),
     Caveat(UNSTABLE, lambda view: (view.measured["unstable"] != "").any(),
          f"unstable: the interval of its speed beside the baseline is ±{100 * UNSTEADY:.0f} % or wider, or a reason is "
-         "below the table. The interval of a latency may be wider than that of a speed, which compares round by round. A "
-         "wide interval alone leaves the verdicts faster and slower possible, but by how much is uncertain."),
+         "below the table. The interval of a latency may be wider than that of a speed, which compares round by round. "
+         "A wide interval alone leaves the verdicts faster and slower possible, but by how much is uncertain."),
     Caveat("parts of a model", _parts, "timed by themselves{letters}. Attention core: softmax(QKᵀ / √K) V."),
     Caveat("first iteration", _of_timings("first_ms"), "in a fresh process, compilation and all else that is done once "
          "included."),
