@@ -15,9 +15,9 @@ from vitbench.report.cost import by_axis, speed
 from vitbench.report.cost.speed import beside_baseline, heat_map
 from vitbench.report.document import Block, Forest, Table
 from vitbench.report.output import Files
-from vitbench.report.sections import setup, summary
+from vitbench.report.sections import accuracy, pareto, setup, summary
 from vitbench.report.sections.caveats import stated
-from vitbench.report.text import ratio_ends
+from vitbench.report.text import NOTHING, ratio_ends
 from vitbench.report.view import View
 from vitbench.store import TimeValues
 
@@ -102,6 +102,7 @@ def test_runs_without_a_machine_to_themselves_are_told(tmp_path: Path, changes: 
 def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
     assert setup.who_has(reference("mae-small"), "learning_rate") == "0.01 (linear probe) or 0.001 (everything)"
     assert "settings-by-cell" in dict(stated(reference("mae-small")))
+    assert "settings-by-cell" not in dict(stated(reference("planted"))), "cells of different tasks are not compared"
     cells = [CellPlan("slow", {"train.learning_rate": 1e-4}), CellPlan("quick", {}), CellPlan("post", {"norm": "post"})]
     named = view(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
     assert setup.who_has(named, "learning_rate") == "0.0001 (slow) or 0.001 (quick, post)"
@@ -111,6 +112,16 @@ def test_what_cells_are_given_is_said_where_it_differs(tmp_path: Path) -> None:
     longer = view(tmp_path / "longer", factorial({"train.epochs": (2, 6), "norm": ("pre", "post")}, time=False))
     assert "train.epochs" in dict(stated(longer))["unequal-budgets"]
     assert "unequal-budgets" not in dict(stated(view(tmp_path / "alike", grid())))
+
+
+def test_cells_without_a_grid_have_names_verdicts_and_colours_of_their_own() -> None:
+    """Those of an axis, and those with names: one is the baseline."""
+    studied, files = reference("positions-small"), Files()
+    (table, *_) = [block for block in accuracy.section(studied, files) if isinstance(block, Table)]
+    verdicts = {row[0]: row[table.columns.index("verdict")] for row in table.rows}
+    assert [cell for cell, verdict in verdicts.items() if verdict == NOTHING] == ["learned"] and len(verdicts) == 6
+    chart = pareto._picture(studied, next(pareto.weighed(studied)), "").chart
+    assert sorted(chart.frame["colour"]) == sorted(chart.frame["cell"]) == sorted(verdicts)
 
 
 def row(name: str, latency: float, speeds: tuple[float, float], **changes: Any) -> dict[str, Any]:

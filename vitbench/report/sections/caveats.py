@@ -12,6 +12,7 @@ from vitbench.analysis.grouped import NoiseFloor
 from vitbench.analysis.results import MOVING
 from vitbench.analysis.same_batches import unlike
 from vitbench.config.dead_fields import dead
+from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets
@@ -190,12 +191,21 @@ def _other_batches(view: View) -> Facts:
 
 
 def _settings(view: View, *, alike: bool) -> Facts:
-    """Fields of the recipe that matter and were not tuned: the value that all runs have, or which cells have which."""
+    """Fields of the recipe that matter and were not tuned: the value that all runs have, or which cells have which.
+
+    Cells of different tasks are not compared: a field that differs between tasks alone is in neither list.
+    """
     trained = [trial.train for trial in view.trained.values()]
     left = [name for name in NUISANCES if f"train.{name}" not in view.study.info.tuned and not dead(name, trained)]
-    values = {name: {getattr(recipe, name) for recipe in trained} for name in left}
-    chosen = {name: of for name, of in values.items() if (len(of) == 1) == alike}
-    texts = {name: escape(as_text(of.pop())) if alike else who_has(view, name) for name, of in chosen.items()}
+    tasks = dict[str, list[TrainSpec]]()
+    for cell, trial in view.trained.items():
+        tasks.setdefault(view.task(cell), []).append(trial.train)
+    if alike:
+        values = {name: {getattr(recipe, name) for recipe in trained} for name in left}
+        texts = {name: escape(as_text(of.pop())) for name, of in values.items() if len(of) == 1}
+    else:
+        texts = {name: who_has(view, name) or Md("") for name in left
+                 if any(len({getattr(recipe, name) for recipe in of}) > 1 for of in tasks.values())}  # fmt: skip
     if parts := [f"{name.replace('_', ' ')} {text}" for name, text in texts.items() if text]:
         yield {"settings": (", " if alike else "; ").join(parts)}
 
@@ -211,7 +221,7 @@ def _budgets(view: View) -> Facts:
     rows = tasks[widest]
     axes = [escape(axis) for axis in _deciding(view, rows)]
     yield {
-        "by": f" by {enumerated(axes)}" if axes else "",
+        "by": enumerated(axes) or "cell",
         "flops": span(rows["train_flops"] / 1e12, significant),
         "where": f' (in the task "{escape(widest)}", where they differ most)' if widest else "",
         "steps": span(rows["steps"]),
@@ -344,9 +354,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "from that.",
            short="training settings differ by cell"),
     Caveat("unequal-budgets", _budgets,
-           "**Budgets differ**{by}: {flops} TFLOP and {steps} steps a run{where}, all stages of training included. "
+           "**Budgets differ by {by}**: {flops} TFLOP and {steps} steps a run{where}, all stages of training included. "
            "What a cell would reach with the budget of another is unknown.",
-           short="budgets differ by cell"),
+           short="budgets differ by {by}"),
     Caveat("noise-floor", lambda view: view.noise and view.noise.largest and _noise(view.noise),
            "**Noise floor**: equivalent implementations, from the same weights and seed, differ by up to {points} "
            "points of accuracy (standard deviation {std} points; {runs}). Smaller effects are marked."),
