@@ -143,8 +143,8 @@ def test_what_cannot_run_here_is_said(name: str) -> None:
 def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> None:
     """Only what changes the conclusions is there, and each is a caveat with its reasons below."""
     alone = View(build(tmp_path, factorial(AXES, time=False)))
-    of_planted = {"settings-by-cell", "unequal-budgets"}
-    for view, named in ((reference("planted"), of_planted), (alone, {"one-seed"})):
+    of_mae = {"settings-by-cell", "unequal-budgets"}
+    for view, named in ((reference("mae-small"), of_mae), (alone, {"one-seed"})):
         grave = {name: short for short, name in caveats.grave(view)}
         assert grave.keys() == named <= dict(stated(view)).keys()
         (note,) = [block for block in document(view).opening if isinstance(block, Note)]
