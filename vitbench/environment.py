@@ -55,13 +55,13 @@ class Environment(Strict):
 
     @property
     def machine(self) -> str:
-        """Description that tells two machines apart in a report."""
+        """Description by which a report distinguishes machines."""
         cpu = f"{self.cpu}, {self.cpu_cores} cores"
         return cpu if self.device_name == self.cpu else f"{self.device_name} ({cpu})"
 
     @property
     def software(self) -> str:
-        """Description that tells two states of the software apart in a report."""
+        """Description by which a report distinguishes states of the software."""
         return f"torch {self.packages.get('torch', '?')}, vitbench {self.vitbench} code {self.code}"
 
 

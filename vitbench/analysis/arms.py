@@ -135,8 +135,8 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 def folder_of(paths: Sequence[Path]) -> str:
     """The name of a folder for the comparison of some studies: other studies, or another order, give another name.
 
-    Studies that lie in ``HOME`` are told apart by their names. Elsewhere there may be others of the same names, so that
-    a digest of the paths is added; as it is where a name is not written out.
+    Studies in ``HOME`` are distinguished by their names. Elsewhere there may be others of the same names, so a digest
+    of the paths is added, as it is where a name is not written out.
 
     Args:
         paths: folders of the studies.

@@ -43,7 +43,7 @@ RIGHT = frozenset({DIFFERENCE, INTERVAL, OF_LOOK, "p (Holm)", "p", "p (permutati
 OPTIONAL = frozenset({"p", "p (permutation)", "P(better)", "pairs of cells", "source", "expected"})
 MOST, MOST_NAMED = 60, 12  # Rows of a table; the CSV has them all
 SEEDS_OF_EFFECTS = "Over the seeds with which each effect was judged, which may be fewer than those of a claim."
-MOST_TASKS = 8  # Combinations of conditions that a table has columns for
+MOST_TASKS = 8  # Combinations of tasks that a table has columns for
 
 
 class Row(NamedTuple):

@@ -15,8 +15,8 @@ from vitbench.store.explanation import SUFFIX
 
 HOW = (
     "Its plan was not made on a command line.",
-    "This command made it. On the same folder it continues the study; give another folder to begin anew.",
-    "These commands made it, in this order. On the same folder they continue the study; give another to begin anew.",
+    "This command made the study. On the same folder it continues the study; on another it begins anew.",
+    "These commands made the study, in this order. On the same folder they continue it; on another they begin anew.",
 )
 """Sentence for no command, one, and more."""
 RESULTS = "results"  # Folder of studies, where a study does not say where its own lay

@@ -120,12 +120,13 @@ def _effects(view: View, group: Group, files: Files) -> list[Block]:
         blocks.append(files.forest(f"effects{group.ending}", forest_of(view, drawn[:MOST], group.on)))
     if len(drawn) > MOST:
         blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
-    notes = [f"{plural(len(open_ones), 'interaction')} without a shown effect: see Claims, interactions and margins."]
-    notes = notes if open_ones else []
+    if open_ones:
+        number = f"{len(open_ones):,}, under Claims, interactions and margins"
+        blocks.append(Md(f"Interactions without a shown effect: {number}."))
     if drawn and view.task_axes:
         axes = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
-        notes.append(f"Effects are means over the values of {axes}; each by itself is under Effects.")
-    return [*blocks, Md(" ".join(notes))] if notes else blocks
+        blocks.append(Md(f"Each effect is the mean over all values of {axes}; each value by itself is under Effects."))
+    return blocks
 
 
 def _claims(view: View, group: Group) -> list[Block]:
