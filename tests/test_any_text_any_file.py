@@ -79,8 +79,8 @@ GARBAGE: dict[str, Callable[[Path], None]] = {
 }
 TRIAL = "0" * 20
 STRAYS = (
-    f"records/{TRIAL}-1.json", f"records/{TRIAL}-2.json.corrupt", f"claims/{TRIAL}.1.json", f"claims/{TRIAL}.zz.json",
-    f"claims/{TRIAL}.1.sync-conflict.json", f"weights/{TRIAL}.safetensors", f"explanations/{TRIAL}.safetensors",
+    f"records/{TRIAL}-1.json", f"records/{TRIAL}-2.json.corrupt", f"leases/{TRIAL}.1.json", f"leases/{TRIAL}.zz.json",
+    f"leases/{TRIAL}.1.sync-conflict.json", f"weights/{TRIAL}.safetensors", f"explanations/{TRIAL}.safetensors",
     f"checkpoints/{TRIAL}.safetensors", "history/2.json", "history/999999.json", "history/finished-x.log",
     "packed/x.jsonl.gz", "cache/x.npz", "records/.x.tmp", "strange",
 )  # fmt: skip
@@ -95,7 +95,7 @@ def littered(folder: Path, how: str) -> StudyFolder:
         path.parent.mkdir(exist_ok=True)
         GARBAGE[how](path)
     first, second, _ = sorted(study.path.glob("records/*-1.json"))[1:]
-    for name in ("claims/{}.1.json", "weights/{}.safetensors", "explanations/{}.safetensors"):
+    for name in ("leases/{}.1.json", "weights/{}.safetensors", "explanations/{}.safetensors"):
         GARBAGE[how](study.path / name.format(second.stem.removesuffix("-1")))
     first.unlink()
     GARBAGE[how](first)
@@ -109,9 +109,9 @@ def test_i30_what_is_no_file_of_a_study_is_set_aside_by_name_within_a_second(tmp
     opened = StudyFolder.read(study.path)
     assert len(opened.records()) == 2 and len(opened.damaged) == 3
     assert len(opened.set_aside()) == 4, "one of them lay there as damaged"
-    assert {each.trial_id for each in at_work(study.path / "claims")} >= {TRIAL}, "it may be a claim, for a while"
+    assert {each.trial_id for each in at_work(study.path / "leases")} >= {TRIAL}, "it may be a claim, for a while"
     opened.history.unread(1)
-    with Leases(study.path / "claims") as leases:
+    with Leases(study.path / "leases") as leases:
         assert leases.take(TRIAL) is not None and leases.take("1" * 20) is None
     again = StudyFolder.start(study.path, study.info)
     assert len(again.states()) == 2 and again.history.numbers() == [1, 2]

@@ -1,6 +1,6 @@
 """The kernels of a training step: ``python -m tools.step_kernels SUITE CELL [TABLE.KEY=VALUE …]``.
 
-Trains the first seed of a cell, or its first stack, for as long as the suite says, and prints what a step launches, the
+Trains the first seed, or ensemble, of a cell for as long as the suite says, and prints what a step launches, the
 most time first, by torch.profiler: kernels of a GPU, those of a CUDA graph included, or operators of a CPU. They are
 sums over a second training in the same process, so that compiling is over. For few steps: ``data.train_images=6400``.
 """
@@ -47,7 +47,7 @@ def main(suite: str, cell: str, *overrides: str) -> int:
         sys.stderr.write(f"no cell is called {cell!r}: {', '.join(dict.fromkeys(t.cell for t in planned))}\n")
         return 1
     recipe = trials[0].train
-    rows = step_kernels(trials[: recipe.stack_at_most if recipe.stack_seeds else 1], torch.device(kind))
+    rows = step_kernels(trials[: recipe.ensemble_at_most if recipe.ensemble_seeds else 1], torch.device(kind))
     sys.stdout.write(f"{sum(us for us, *_ in rows):.0f} µs, {sum(n for _, n, _ in rows):.0f} launches a step\n")
     for us, launches, name in rows[:SHOWN]:
         sys.stdout.write(f"{us:9.1f} µs {launches:7.2f} ×  {name[:150]}\n")

@@ -48,8 +48,8 @@ class Facts:
             name of an option.
         empty: does nothing: a block goes without the sublayer, its norm and its residual, a model without reduction.
         whole: cannot be timed in parts: an attention whose projections and core are one function.
-        stacks: several models with it can run as one program (torch.vmap has a rule for all that it calls, and it draws
-            no random numbers); the name of an option: while that has its default.
+        vmap: torch.vmap can run several models with it as one program (it has a rule for all that it calls, and that
+            draws no random numbers); the name of an option: while that has its default.
         flops: products of one image's forward pass, where they are not its slot's usual: letters that are multiplied →
             a factor, ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`; an option's value stands as its
             name in parentheses, ``{"pd(kernel)(kernel)": 2}``.
@@ -79,7 +79,7 @@ class Facts:
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty: bool = False
     whole: bool = False
-    stacks: bool | str = True
+    vmap: bool | str = True
     flops: Mapping[str, int] | None = None
     every_patch: bool = False
     one_size: bool = False

@@ -221,7 +221,7 @@ class Study:
     def verdicts(self) -> pd.DataFrame:
         """Every comparison, a row each.
 
-        Columns: device, origin (a letter for each machine and software, where there are several), family (claims,
+        Columns: device, environment (a letter for each machine and software, where there are several), family (claims,
         effects, variants, interactions), comparison, and the difference in percentage points with its interval,
         p values, verdict and further seeds as in ``tables/verdicts.csv`` of the report, see docs/guide/verdicts.md.
         """

@@ -98,7 +98,7 @@ def component(
     at_least: Mapping[str, Mapping[str, int]] | None = None,
     empty: bool = False,
     whole: bool = False,
-    stacks: bool | str = True,
+    vmap: bool | str = True,
     flops: Mapping[str, int] | None = None,
     every_patch: bool = False,
     one_size: bool = False,
@@ -183,9 +183,9 @@ def chosen(slot: str, name: str) -> Callable[..., Any]:
     return functools.partial(cls, **options) if options else cls
 
 
-def stacks(slot: str, name: str) -> bool:
+def vmap(slot: str, name: str) -> bool:
     """Whether several models with a component, of these options, can run as one program."""
-    given = facts(slot, name).stacks
+    given = facts(slot, name).vmap
     return given if isinstance(given, bool) else given not in options_of(name)
 
 

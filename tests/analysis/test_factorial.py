@@ -298,7 +298,7 @@ def test_rule_22_origins_and_devices_never_meet(tmp_path: Path) -> None:
         GPU if seed == 2 or (seed == 1 and cell.axes["norm"] == "post") else CPU)))  # fmt: skip
     groups = runs_of(pd.concat([frame, frame_of(tmp_path / "b", small(device="cuda"))]), SMALL)
     assert [r.device for r in groups] == ["cpu", "cpu", "cuda"]
-    assert len({r.origin for r in groups[:2]}) == 2
+    assert len({r.environment for r in groups[:2]}) == 2
     norms = [main_effects(r, SMALL, ["norm"])[0] for r in groups]
     assert [c.seeds for c in norms] == [(0,), (2,), SEEDS]
     assert all(c.planned == 3 and c.failed == 0 for c in norms)

@@ -46,7 +46,7 @@ def _earlier(cell: CellPlan, kind: str, seed: int) -> list[str]:
 
 
 def _environment(cell: CellPlan, seed: int) -> Environment | None:
-    """Environments of two origins, and none."""
+    """Two environments, and none."""
     if seed == 4:
         return None
     return CPU.model_copy(update={"load_average": seed / 7, "cpu_cores": 2 if cell.axes["norm"] == "pre" else 7})
@@ -200,4 +200,4 @@ def test_only_timings_are_kept_apart_by_their_threads(tmp_path: Path, others: in
         threads = 1 if record.trial.kind == "train" else 2 if record.trial.model.norm == "pre" else others
         study.write(record.model_copy(update={"environment": CPU.model_copy(update={"threads": threads})}))
     attempts = results.results_of(StudyFolder.read(study.path)).tables["attempts"]
-    assert set(attempts["threads"]) == {1, 2, others} and (attempts["origin"].nunique() > 1) == several
+    assert set(attempts["threads"]) == {1, 2, others} and (attempts["environment"].nunique() > 1) == several

@@ -79,12 +79,12 @@ def test_pixels_that_were_others_than_planned_are_other_images(tmp_path: Path) -
     assert all(row.apart[1] == ("data",) and row.judged[1] is None for row in side_by_side([old, new]).cells)
 
 
-def test_devices_and_conditions_of_one_study_stand_apart(tmp_path: Path) -> None:
+def test_devices_and_environments_of_one_study_stand_apart(tmp_path: Path) -> None:
     other = CPU.model_copy(update={"cpu": "another processor", "device_name": "another processor"})
     mixed = made(tmp_path / "mixed", environment=lambda c, s: other if c.axes["positions"] == "none" else CPU)
     single = made(tmp_path / "single")
     comparison = side_by_side([single, mixed])
-    assert [arm.name for arm in comparison.arms] == ["single", "mixed, conditions 1", "mixed, conditions 2"]
+    assert [arm.name for arm in comparison.arms] == ["single", "mixed, environment 1", "mixed, environment 2"]
     assert differing(comparison)["processor"] == ("Example CPU 3000", "Example CPU 3000", "another processor")
     for row in comparison.cells:
         assert (row.cells[1] is None) == ("none" in row.label) and (row.cells[2] is None) == ("none" not in row.label)

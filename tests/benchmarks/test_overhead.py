@@ -64,7 +64,7 @@ def vitbench(folder: Path, backend_name: str = "local") -> list[float]:
     info = plan(suite, "cpu")
     study = StudyFolder.start(options.study, info)
     open_backend = pkgutil.resolve_name(BACKENDS[backend_name][0])
-    with closing(open_backend(options)) as backend, Leases(options.study / "claims") as leases:
+    with closing(open_backend(options)) as backend, Leases(options.study / "leases") as leases:
         (options.study / "checkpoints").mkdir()
         reporter = LiveReporter(Console(quiet=True))
         session = Session(study, Trials.of(info.trials), reporter, lambda _: info, NO_ANALYSIS, options.stop, {})

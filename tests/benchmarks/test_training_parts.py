@@ -25,8 +25,8 @@ from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.model.build import build_model
 from vitbench.model.counting import training_flops
+from vitbench.training.ensemble import Ensemble
 from vitbench.training.loop import train
-from vitbench.training.stack import Stack
 from vitbench.training.stepper import Stepper, TrainState
 
 KIND: Device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -50,7 +50,7 @@ def stepper(recipe: TrainSpec, seeds: Sequence[int]) -> tuple[Stepper, list[Batc
     data = [splits(DATA, MODEL, seed).to(DEVICE) for seed in seeds]
     batches = [Batches(each, recipe, seed) for each, seed in zip(data, seeds, strict=True)]
     models = [build_model(MODEL, seed).to(DEVICE) for seed in seeds]
-    model = models[0] if len(models) == 1 else Stack(models)
+    model = models[0] if len(models) == 1 else Ensemble(models)
     return Stepper(model, recipe, images=10**9, device=DEVICE, per_epoch=len(batches[0])), batches
 
 

@@ -55,7 +55,7 @@ def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: P
     assert "nobody is at work on it" in "\n".join(screen(before, width))
     third = [p for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2]
     first, second = (p.id for p in third if "sdpa" in p.cell)
-    with Leases(tmp_path / "claims") as leases:
+    with Leases(tmp_path / "leases") as leases:
         leases.take(first)
         leases.note_group(first, os.getpid())
         leases.take(second)
@@ -78,7 +78,7 @@ def test_pace_and_time_left_are_those_of_the_drivers_at_work(tmp_path: Path) -> 
     study = half_done(tmp_path)
     todo = [p for p in study.info.trials if p.trial.kind == "train" and p.trial.seed == 2]
     done = next(r for (r, *_) in study.records().values() if r.state == "ok")
-    with Leases(tmp_path / "claims") as leases:
+    with Leases(tmp_path / "leases") as leases:
         leases.take(todo[0].id)
         watch = Watch(study)
         assert (watch.look().per_minute, watch.look().left_s) == (None, None)

@@ -63,8 +63,8 @@ def test_a_wrong_name_is_one_line_with_the_nearest(tmp_path: Path, name: str, me
 def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:
     assert here("init", "mine", "--from", "pooling", cwd=tmp_path).returncode == 0
     text = (tmp_path / "mine.toml").read_text()
-    own, origin = tomllib.loads(text), SHIPPED["pooling"]
-    assert own == {**origin, "suite": {**origin["suite"], "name": "mine"}}
+    own, shipped = tomllib.loads(text), SHIPPED["pooling"]
+    assert own == {**shipped, "suite": {**shipped["suite"], "name": "mine"}}
     assert here("plan", "mine.toml", "--small", cwd=tmp_path).returncode == 0
     again = here("init", "mine", cwd=tmp_path)
     assert again.returncode == 2 and "exists already" in again.stderr and (tmp_path / "mine.toml").read_text() == text

@@ -13,7 +13,7 @@ from tests.components.cases import SMALL
 from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
-from vitbench.config.trial import unstackable
+from vitbench.config.trial import ensemble_problem
 from vitbench.model.build import build_model
 from vitbench.model.encoder import Block, chosen
 from vitbench.model.initial import initialise
@@ -315,7 +315,7 @@ def test_coordinates_are_rescaled_in_training_alone() -> None:
         powers.append(math.log2(float(ratios[0])))
     assert -1 <= min(powers) < -0.98 and 0.98 < max(powers) <= 1
     assert abs(sum(each < 0 for each in powers) - 200) < 40 and abs(sum(each > 0.5 for each in powers) - 100) < 35
-    assert "positions" in str(unstackable(spec, TrainSpec())) and not unstackable(SMALL, TrainSpec())
+    assert "positions" in str(ensemble_problem(spec, TrainSpec())) and not ensemble_problem(SMALL, TrainSpec())
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

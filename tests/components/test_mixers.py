@@ -16,7 +16,7 @@ from tests.components.test_formulas import B, D, H, K, N, filled, gelu, layernor
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
-from vitbench.config.trial import mismatches, unstackable
+from vitbench.config.trial import ensemble_problem, mismatches
 from vitbench.model.build import build_model
 from vitbench.model.encoder import chosen
 from vitbench.model.exactness import deviations
@@ -147,7 +147,7 @@ def test_tables_of_biases_start_as_positions_do_and_neither_decay_nor_turn() -> 
     model = build_model(spec, seed=0)
     (table,) = (w for w in weights(model) if w.name.endswith("bias.table"))
     assert not table.decays and not table.hidden and 0.015 < float(table.parameter.detach().std()) < 0.025
-    assert "relative" in str(unstackable(spec, TrainSpec()))
+    assert "relative" in str(ensemble_problem(spec, TrainSpec()))
 
 
 Heads = Callable[[nn.Module, list[Tensor], list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]

@@ -23,7 +23,7 @@ from vitbench.errors import UserError
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.model.optimiser import weights
-from vitbench.model.start import check_start, load_start
+from vitbench.model.pretrained import check_pretrained, load_pretrained
 from vitbench.runner.cost import approximate_flops
 from vitbench.runner.plan import plan
 from vitbench.timing.measure import alone
@@ -105,8 +105,8 @@ def test_a_whole_model_of_timms_computes_what_timms_does(name: str, tmp_path: Pa
     assert {w.name for w in weights(one) if not w.decays and w.parameter.ndim > 1} == {f"body.{n}" for n in free} & {
         n for n, _ in one.named_parameters()
     }
-    check_start(spec, str(tmp_path / "timm.safetensors"))
-    load_start(one, str(tmp_path / "timm.safetensors"))
+    check_pretrained(spec, str(tmp_path / "timm.safetensors"))
+    load_pretrained(one, str(tmp_path / "timm.safetensors"))
     torch.testing.assert_close(one(images), theirs(images))
 
 

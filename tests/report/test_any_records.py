@@ -47,7 +47,7 @@ OF_TRAINING: dict[str, tuple[Any, ...]] = {
     "test_loss": LOSSES, "test_accuracy_pct": PERCENTS, "test_images": COUNTS, "parameters": COUNTS,
     "forward_flops": COUNTS, "steps": COUNTS, "step_ms_p50": FLOATS, "first_step_ms": FLOATS,
     "train_images_per_s": FLOATS, "train_seconds": FLOATS, "seconds": FLOATS, "peak_memory_mib": FLOATS,
-    "warm_up_seconds": (None, *FLOATS), "peak_flops_per_s": (None, *FLOATS), "epochs": ((),), "stacked": (1, 3),
+    "warm_up_seconds": (None, *FLOATS), "peak_flops_per_s": (None, *FLOATS), "epochs": ((),), "ensemble_size": (1, 3),
     "preparation_flops": COUNTS, "test_readings": COUNTS,
 }  # fmt: skip
 OF_TIMING: dict[str, tuple[Any, ...]] = {
@@ -118,7 +118,7 @@ def plans(draw: st.DrawFn) -> Plan:
         attempts=lambda cell, kind, seed: ["crashed"] * chance.choice([0, 0, 0, 2]),
         goals=(Goal(cell=first, test_accuracy=38.0),) if draw(st.booleans()) else (),
         margin=draw(st.sampled_from([None, 1.0])), tuned=draw(st.sampled_from([(), (1e-3, 1e-2)])),
-        recipe={**({"pretrain_epochs": 2} if masked else {}), "stack_seeds": draw(st.booleans())},
+        recipe={**({"pretrain_epochs": 2} if masked else {}), "ensemble_seeds": draw(st.booleans())},
         epochs=draw(st.integers(1, 4)), modes=draw(st.sampled_from([("inference",), ("train", "inference")])),
         levels=tuple(draw(st.lists(st.sampled_from(LEVELS), min_size=1, max_size=3, unique=True))),
         time=draw(st.booleans()), dtypes=draw(st.sampled_from([("float32",), ("float32", "bfloat16")])),

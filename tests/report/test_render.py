@@ -210,10 +210,10 @@ def test_results_of_two_machines_stand_apart(archetypes: Archetypes) -> None:
     assert "on B: 2 cells." in page.text
     for row in page.csv("accuracy"):
         alone = [t for t in page.csv("trials") if t["cell"] == row["cell"] and t["test_accuracy_pct"]]
-        machine = "Example CPU" if row["origin"] == "A" else "Example GPU"
+        machine = "Example CPU" if row["environment"] == "A" else "Example GPU"
         values = [float(t["test_accuracy_pct"]) for t in alone if t["machine"].startswith(machine)]
         assert float(row["test_accuracy_pct_mean"]) == pytest.approx(sum(values) / len(values))
-    judged = [(row["origin"], row["n"]) for row in page.csv("verdicts") if row["family"] == "effects"]
+    judged = [(row["environment"], row["n"]) for row in page.csv("verdicts") if row["family"] == "effects"]
     assert sorted(judged) == [("A", "0"), ("A", "2"), ("B", "1"), ("B", "3")], "by the seeds of one machine alone"
 
 

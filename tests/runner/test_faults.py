@@ -56,7 +56,7 @@ def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothin
     assert len(records) == 6 == len({r.trial_id for r in records})
     assert all(r == finished[r.trial_id] for r in records if r.trial_id in finished)
     assert len(runs.pids()) - before == 6 - len(finished), "each process leaves a file when it starts"
-    assert at_work(runs.study / "claims") == []
+    assert at_work(runs.study / "leases") == []
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
     assert runs.states() == {"ok": 1, "interrupted": 1}
     assert "the same command goes on from here" in output and "Traceback" not in output
     assert all_end(children)
-    assert list((runs.study / "claims").iterdir()) == []
+    assert list((runs.study / "leases").iterdir()) == []
     runs.plugin("pass")
     assert runs.run_here(*arguments).returncode == 0
     assert runs.states() == {"ok": 2, "interrupted": 1}

@@ -254,7 +254,7 @@ def test_f27_what_a_driver_lost_while_it_was_stopped_does_not_count_against_the_
     runs.wait_for_starts(1)
     trial = int(next(runs.starts.iterdir()).name)
     first.send_signal(signal.SIGSTOP)
-    (lease,) = runs.study.glob("claims/*.json")
+    (lease,) = runs.study.glob("leases/*.json")
     elsewhere(lease)
     assert runs.start(*arguments, log="second").wait(timeout=120) == 0
     assert runs.states() == {"ok": 1}
@@ -272,7 +272,7 @@ def test_f27_an_ok_result_is_kept_beside_a_failure_of_another_driver(runs: Runs)
     first = runs.start(*arguments, "--heartbeat", "0.3")
     runs.wait_for_starts(1)
     first.send_signal(signal.SIGSTOP)
-    (lease,) = runs.study.glob("claims/*.json")
+    (lease,) = runs.study.glob("leases/*.json")
     elsewhere(lease)
     runs.start(*arguments, "--heartbeat", "0.3", "--set", "suite.timeout_s=2", log="second").wait(timeout=120)
     assert runs.states() == {"timeout": 1}
@@ -290,7 +290,7 @@ def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs
     (record,) = runs.study.glob("records/*.json")
     trial = record.name.split("-")[0]
     record.unlink()
-    dead = Leases(runs.study / "claims", 5.0)  # longer than a driver needs to start: it has to wait
+    dead = Leases(runs.study / "leases", 5.0)  # longer than a driver needs to start: it has to wait
     dead.take(trial)
     elsewhere(dead.files[trial])
     done = runs.run_here(*arguments)
@@ -299,4 +299,4 @@ def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs
         and "in another process (another machine, no heartbeat for" in done.stdout
         and runs.states() == {"ok": 1}
     )
-    assert list((runs.study / "claims").iterdir()) == []
+    assert list((runs.study / "leases").iterdir()) == []

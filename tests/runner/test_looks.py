@@ -187,7 +187,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
 def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "once")
     runs.suite.write_text(f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')
-    runs.complete("--set", "train.seeds.at_most=5", "--set", "train.stack_seeds=true")
+    runs.complete("--set", "train.seeds.at_most=5", "--set", "train.ensemble_seeds=true")
     read = StudyFolder.read(runs.study)
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}
     (place,) = View(read).conclusions

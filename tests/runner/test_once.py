@@ -76,8 +76,8 @@ def test_further_seeds_are_planned_for_one_of_each_class(tmp_path: Path) -> None
     assert [cell for cell, its in seeds.items() if len(its) == 3] == ["pre · per_head", "post · per_head"]
     every = planned(tmp_path, "train.implementations=all")
     assert len(every.trials) == 18 and {p.id for p in info.trials} < {p.id for p in every.trials}, "ids are the same"
-    stacked = planned(tmp_path, "train.stack_seeds=true")
-    assert len(stacked.trials) == 10
+    ensemble = planned(tmp_path, "train.ensemble_seeds=true")
+    assert len(ensemble.trials) == 10
 
 
 def test_what_does_not_run_on_the_device_stands_for_nobody(tmp_path: Path) -> None:
@@ -158,12 +158,12 @@ def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
 
 
 def test_stacked_seeds_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "stacked")
+    runs = Runs(tmp_path / "ensemble")
     runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "batched"'))
-    runs.complete("--set", "train.stack_seeds=true", "--set", 'axes.norm=["pre"]')
-    stacked = {(r.trial.model.attention, getattr(r.trial, "seed", None)): r.values.stacked
+    runs.complete("--set", "train.ensemble_seeds=true", "--set", 'axes.norm=["pre"]')
+    ensemble = {(r.trial.model.attention, getattr(r.trial, "seed", None)): r.values.ensemble_size
                for r in runs.records() if isinstance(r.values, TrainValues)}  # fmt: skip
-    assert stacked == {("sdpa", 0): 3, ("sdpa", 1): 3, ("sdpa", 2): 3, ("batched", 0): 1}
+    assert ensemble == {("sdpa", 0): 3, ("sdpa", 1): 3, ("sdpa", 2): 3, ("batched", 0): 1}
 
 
 def test_the_effect_is_that_of_the_full_grid_and_a_function_has_one_row(grid: Runs, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
         elif fault == "clock set":  # as far as others see it: the times of all that is claimed
             some_trial(drivers, chance)
             then = time.time() + chance.choice((-7200.0, 7200.0))
-            for claim in runs.study.glob("claims/*"):
+            for claim in runs.study.glob("leases/*"):
                 with contextlib.suppress(FileNotFoundError):
                     os.utime(claim, (then, then))
         elif disk is not None:
@@ -123,7 +123,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
         finished_at = (runs.study / "records" / f"{planned.id}-{ok[planned.id].attempt}.json").stat().st_mtime
         assert planned.trial.kind == "train"
         assert max(starts[planned.trial.seed]) <= finished_at, "a finished trial was started again"
-    assert at_work(runs.study / "claims") == [] and list((runs.study / "checkpoints").glob("*.safetensors")) == []
+    assert at_work(runs.study / "leases") == [] and list((runs.study / "checkpoints").glob("*.safetensors")) == []
     values = [ok[p.id].values for p in study.info.trials[:3]]
     alone = Runs(runs.folder / "alone")
     alone.run(*alone.plugin(NOTE_START), *arguments[2:], "--set", "train.seeds=[0, 1, 2]")

@@ -115,7 +115,7 @@ def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     assert all_end(children, within_s=15.0), "processes outlived the command"
     assert "the same command goes on from here" in runs.log.read_text()
     assert runs.states() == {"ok": 2, "interrupted": 2}
-    assert list((runs.study / "claims").iterdir()) == []
+    assert list((runs.study / "leases").iterdir()) == []
     (runs.folder / "hold").unlink()
     done = (runs.run if then == "slurm" else runs.run_here)(*arguments, *BACKENDS[then])
     assert done.returncode == 0, done.stdout + done.stderr
@@ -142,7 +142,7 @@ def test_f17_jobs_that_are_killed_take_their_processes_along_and_their_trial_is_
     assert driver.wait(timeout=120) == 0, runs.log.read_text()
     assert runs.states() == {"interrupted": 1, "ok": 1} and len(runs.pids()) == 3
     assert runs.log.read_text().count("submitted 1 local job:") == 3
-    assert list((runs.study / "claims").iterdir()) == []
+    assert list((runs.study / "leases").iterdir()) == []
 
 
 @slow
@@ -279,7 +279,7 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
     ):
         seen.clear()
         options = BackendOptions(runs.study, device, None, resources, Stop(), lambda _: None)
-        slurm.submit_study(cast(Session, session), slurm.SlurmBackend(options), Leases(runs.study / "claims"))
+        slurm.submit_study(cast(Session, session), slurm.SlurmBackend(options), Leases(runs.study / "leases"))
         assert seen[0] == (("tune", "train"), {"only": "training", "most": slurm.MAX_JOBS, "parameters": shared})
         alone = {**shared, "slurm_exclusive": True}
         assert seen[1] == (("time",), {"only": "timing", "most": 1, "parameters": alone}), "a node of its own"

@@ -121,5 +121,5 @@ def test_f28_each_write_of_a_run_fails_once(tmp_path: Path, error: int) -> None:
         strays = [path for path in (place / "study").rglob(".*.tmp") if not os.utime(path, (1, 1))]
         assert not strays or attempt(place, 0, error)[0] == 0, f"write {number}"
         assert not [p for p in (place / "study").rglob("*") if p.suffix in {".tmp", ".corrupt"}], f"write {number}"
-        assert not at_work(place / "study" / "claims"), f"write {number}"
+        assert not at_work(place / "study" / "leases"), f"write {number}"
     assert ended > writes / 2

@@ -110,4 +110,4 @@ def test_what_does_not_go_together_is_said() -> None:
     assert mismatches(TOKEN, trial(distillation="none").train)[0][0] == "distillation"
     assert mismatches(TOKEN, trial(frozen=True).train)[0][0] == "frozen"
     assert mismatches(TOKEN, RECIPE) == mismatches(MODEL, RECIPE) == []
-    assert "teacher" in (trial(stack_seeds=True).unstackable() or "")
+    assert "teacher" in (trial(ensemble_seeds=True).ensemble_problem() or "")

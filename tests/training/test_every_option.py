@@ -18,7 +18,7 @@ from vitbench.config.dead_fields import CONDITIONS, dead_letters
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
 from vitbench.store import TrainValues
-from vitbench.training.loop import train, train_stack
+from vitbench.training.loop import train, train_ensemble
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 FEW = DATA.model_copy(update={"train_images": 40, "test_images": 20, "validation_images": 10})
@@ -50,7 +50,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "cutmix": [{"cutmix": 1.0}],
     "repeats": [{"repeats": 2}],
     "ema": [{"ema": 0.9}],
-    "start": [{"start": "of another seed"}],
+    "pretrained": [{"pretrained": "of another seed"}],
     "pretrain_epochs": [PRETRAINED],
     "pretrain_learning_rate": [{**PRETRAINED, "pretrain_learning_rate": 3e-3}],
     "mask_ratio": [{**PRETRAINED, "mask_ratio": 0.5}],
@@ -68,11 +68,11 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "precision": [{"precision": "bfloat16"}],
     "compile": [{"compile": True}],
     "cuda_graphs": [{"cuda_graphs": True}],
-    "stack_seeds": [{"stack_seeds": True}],
-    "stack_at_most": [{"stack_seeds": True, "stack_at_most": 2}],
+    "ensemble_seeds": [{"ensemble_seeds": True}],
+    "ensemble_at_most": [{"ensemble_seeds": True, "ensemble_at_most": 2}],
     "measure_peak": [{"measure_peak": True}],
 }
-MOVES_NOTHING = {"stack_seeds", "stack_at_most", "measure_peak", "test_sizes", "compile", "cuda_graphs"}
+MOVES_NOTHING = {"ensemble_seeds", "ensemble_at_most", "measure_peak", "test_sizes", "compile", "cuda_graphs"}
 """Fields that give the same weights, but for rounding."""
 
 NEUTRAL: dict[str, dict[str, Any]] = {
@@ -94,8 +94,8 @@ CASES = [
 
 
 def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[TrainValues]:
-    if "start" in changes:
-        changes["start"] = str(save_weights(build_model(MODEL, 1), folder / "weights.safetensors"))
+    if "pretrained" in changes:
+        changes["pretrained"] = str(save_weights(build_model(MODEL, 1), folder / "weights.safetensors"))
     recipe = recipe_with(**{"batch_size": 15, **changes})
     trials = [
         train_trial(train=recipe, data=FEW, seed=seed).model_copy(update={"device": device}) for seed in range(seeds)
@@ -103,8 +103,8 @@ def trained(device: str, folder: Path, seeds: int = 1, **changes: Any) -> list[T
     if reason := trials[0].unsupported(device):
         pytest.skip(reason)
     results = (
-        train_stack(trials, torch.device(device), silent)
-        if recipe.stack_seeds
+        train_ensemble(trials, torch.device(device), silent)
+        if recipe.ensemble_seeds
         else [train(trial, torch.device(device), silent) for trial in trials]
     )
     values = [each for each in results if isinstance(each, TrainValues)]
@@ -138,7 +138,7 @@ def test_there_is_one_for_every_field() -> None:
 def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], device: str, tmp_path: Path) -> None:
     if option.get("compile") and device == "cpu":
         wants_compiler()
-    seeds = 2 if field.startswith("stack") else 1
+    seeds = 2 if field.startswith("ensemble") else 1
     results = trained(device, tmp_path, seeds, **option)
     plain = losses(device, seeds, tuple(NEUTRAL.get(field, {}).items()))
     for one, loss in zip(results, plain, strict=True):
@@ -147,5 +147,5 @@ def test_it_trains_and_is_no_dead_letter(field: str, option: dict[str, Any], dev
             assert one.test_loss == pytest.approx(loss, rel=1e-3)
         else:
             assert one.test_loss != loss, "the option changed nothing"
-    assert (results[0].stacked, results[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
+    assert (results[0].ensemble_size, results[0].peak_flops_per_s is not None) == (seeds, field == "measure_peak")
     assert len(results[0].test_accuracies_at) == len(option.get("test_sizes", ()))

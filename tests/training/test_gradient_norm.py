@@ -1,4 +1,4 @@
-"""The gradient's norm over training: what it is, and that clipping, stacking and going on do not change it."""
+"""The gradient's norm over training: what it is, and that clipping, ensembles and going on do not change it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vitbench.data.load import splits
 from vitbench.model.build import build_model
 from vitbench.store import Epoch, TrainValues
 from vitbench.training import stepper
-from vitbench.training.loop import train, train_stack
+from vitbench.training.loop import train, train_ensemble
 
 RECIPE = TRAIN.model_copy(update={"epochs": 2})
 
@@ -48,9 +48,9 @@ def test_it_is_a_mean_over_evenly_spaced_steps(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_members_of_a_stack_have_their_own() -> None:
-    recipe = RECIPE.model_copy(update={"stack_seeds": True})
+    recipe = RECIPE.model_copy(update={"ensemble_seeds": True})
     trials = [train_trial(train=recipe, seed=seed) for seed in range(2)]
-    for trial, member in zip(trials, train_stack(trials, CPU, silent), strict=True):
+    for trial, member in zip(trials, train_ensemble(trials, CPU, silent), strict=True):
         assert isinstance(member, TrainValues)
         alone = train(trial, CPU, silent)
         assert [e.gradient_norm for e in member.epochs] == pytest.approx(

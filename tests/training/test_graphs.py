@@ -20,7 +20,7 @@ from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.store import TrainValues
 from vitbench.training import graphs, stepper
-from vitbench.training.loop import fit, train, train_stack
+from vitbench.training.loop import fit, train, train_ensemble
 
 OPTIONS: list[dict[str, Any]] = [
     {}, {"clip_norm": 0.3, "weight_decay": 0.1, "warmup_epochs": 0.5}, {"optimizer": "adam", "images": 300},
@@ -82,8 +82,8 @@ def test_replays_come_to_what_single_launches_come_to(option: dict[str, Any], re
 
 def test_of_a_stack_too(replayed: list[int]) -> None:
     changes: dict[str, Any] = {"clip_norm": 0.3, "mixup": 0.8}
-    plain = train_stack([trial(seed, **changes) for seed in range(3)], CPU, silent)
-    captured = train_stack([trial(seed, cuda_graphs=True, **changes) for seed in range(3)], CPU, silent)
+    plain = train_ensemble([trial(seed, **changes) for seed in range(3)], CPU, silent)
+    captured = train_ensemble([trial(seed, cuda_graphs=True, **changes) for seed in range(3)], CPU, silent)
     assert len(replayed) == 1
     for one, other in zip(captured, plain, strict=True):
         assert isinstance(one, TrainValues) and isinstance(other, TrainValues)
@@ -126,7 +126,7 @@ def test_on_a_gpu(option: dict[str, Any], seeds: int, compiled: bool) -> None:
     torch.compiler.reset()  # else the models of other tests use up the recompilations that torch allows
     device, losses = torch.device("cuda"), []
     for changes in ({}, {"cuda_graphs": True, "compile": compiled}):
-        # torch 2.11 cannot compile a stack's sdpa on a GPU: "LSE is not correctly aligned", in its backward.
+        # torch 2.11 cannot compile an ensemble's sdpa on a GPU: "LSE is not correctly aligned", in its backward.
         model = MODEL.model_copy(update={"attention": "batched" if compiled and seeds > 1 else "sdpa"})
         trials = [trial(seed, model, "cuda", epochs=2, **option, **changes) for seed in range(seeds)]
         fitted = fit(trials, device, silent)

@@ -22,8 +22,8 @@ from vitbench.data.batches import Batch, Batches
 from vitbench.data.load import splits
 from vitbench.model.build import build_model
 from vitbench.training.distillation import Student, taught
+from vitbench.training.ensemble import Ensemble
 from vitbench.training.probe import Probe
-from vitbench.training.stack import Stack
 from vitbench.training.stepper import Stepper
 
 READ = frozenset({"_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero", "_unique2", "argwhere",
@@ -36,7 +36,7 @@ OPTIONS: list[dict[str, Any]] = [
     {}, {"optimizer": "adam"}, {"optimizer": "muon"}, {"ema": 0.9, "clip_norm": 1.0, "label_smoothing": 0.1},
     {"crop_padding": 4, "flip": True, "repeats": 2}, {"augment": "randaugment"}, {"augment": "trivialaugment"},
     {"cutout": 4, "erasing": 0.5}, {"mixup": 0.8, "cutmix": 1.0}, {"precision": "bfloat16"}, {"frozen": True},
-    {"stack_seeds": True, "clip_norm": 1.0, "ema": 0.9}, {"distillation": "soft"}, {"distillation": "hard"},
+    {"ensemble_seeds": True, "clip_norm": 1.0, "ema": 0.9}, {"distillation": "soft"}, {"distillation": "hard"},
 ]  # fmt: skip
 
 
@@ -76,11 +76,11 @@ def watched(device: torch.device) -> Iterator[None]:
 
 def training(recipe: TrainSpec, device: torch.device) -> tuple[Stepper, Iterator[Sequence[Batch]]]:
     """A stepper, and the batches of its first epoch."""
-    seeds = range(3 if recipe.stack_seeds else 1)
+    seeds = range(3 if recipe.ensemble_seeds else 1)
     spec = MODEL.model_copy(update={"pooling": "distilled" if recipe.has_teacher else "cls"})
     data = [splits(DATA, spec, seed).to(device) for seed in seeds]
     models = [build_model(spec, seed).to(device) for seed in seeds]
-    model: torch.nn.Module = Stack(models) if recipe.stack_seeds else models[0]
+    model: torch.nn.Module = Ensemble(models) if recipe.ensemble_seeds else models[0]
     objective = None
     if recipe.frozen:
         model = Probe(models[0])

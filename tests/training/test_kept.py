@@ -18,7 +18,7 @@ from vitbench.data.load import splits
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.weights import SUFFIX, read_about
 from vitbench.store import TrainValues
-from vitbench.training.loop import train, train_stack
+from vitbench.training.loop import train, train_ensemble
 
 OPTIONS: list[dict[str, Any]] = [
     {}, {"ema": 0.9}, {"frozen": True}, {"distillation": "soft", "teacher_epochs": 1}, {"pretrain_epochs": 1},
@@ -57,9 +57,9 @@ def test_a_folder_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None
 @pytest.mark.parametrize("changes", [{}, {"attention": "batched", "norm_layer": "rmsnorm", "positions": "rope_2d"}])
 def test_each_member_of_a_stack_has_its_own(changes: dict[str, str], tmp_path: Path) -> None:
     spec = MODEL.model_copy(update=changes)
-    recipe = TRAIN.model_copy(update={"epochs": 2, "ema": 0.5, "stack_seeds": True})
+    recipe = TRAIN.model_copy(update={"epochs": 2, "ema": 0.5, "ensemble_seeds": True})
     trials = [train_trial(model=spec, train=recipe, seed=seed) for seed in range(3)]
-    for trial, values in zip(trials, train_stack(trials, CPU, silent, tmp_path), strict=True):
+    for trial, values in zip(trials, train_ensemble(trials, CPU, silent, tmp_path), strict=True):
         assert isinstance(values, TrainValues)
         assert loss_of(trial, tmp_path) == pytest.approx(values.test_loss, rel=1e-4)
 

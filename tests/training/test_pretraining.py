@@ -251,5 +251,5 @@ def test_a_probe_takes_a_last_batch_of_one_image() -> None:
 
 
 def test_seeds_with_it_run_one_by_one_and_say_why() -> None:
-    assert "masked" in (trial(stack_seeds=True).unstackable() or "")
-    assert "head" in (trial(stack_seeds=True, frozen=True, pretrain_epochs=0).unstackable() or "")
+    assert "masked" in (trial(ensemble_seeds=True).ensemble_problem() or "")
+    assert "head" in (trial(ensemble_seeds=True, frozen=True, pretrain_epochs=0).ensemble_problem() or "")

@@ -32,7 +32,7 @@ LONGEST_NAME = 100
 HOME = Path("results")
 """Where studies lie unless a user says otherwise."""
 NO_TRIALS = pd.DataFrame(
-    columns=["trial_id", "kind", "state", "origin", "commit", "dirty", "started_at", "test_images"]
+    columns=["trial_id", "kind", "state", "environment", "commit", "dirty", "started_at", "test_images"]
 )
 Work = tuple[str, ...]
 """Timed work: its digest and, where an arm has several protocols of it, one of the protocol; the full name
@@ -209,13 +209,13 @@ def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
         rows = frame[frame["device"] == device]
         # Of this device's trials alone: another device's environment tells nothing of it.
         environments = results.environments(rows["trial_id"].tolist())
-        origins = list(rows.loc[(rows["state"] == "ok") & rows["origin"].notna(), "origin"].unique())
-        for number, origin in enumerate(origins or [None], 1):
+        keys = list(rows.loc[(rows["state"] == "ok") & rows["environment"].notna(), "environment"].unique())
+        for number, key in enumerate(keys or [None], 1):
             # What has no result on any of the platforms counts on each.
-            trials = rows[~rows["origin"].isin([other for other in origins if other != origin])]
+            trials = rows[~rows["environment"].isin([other for other in keys if other != key])]
             on = [device] if len(devices) > 1 else []
-            on += [f"conditions {number}"] if len(origins) > 1 else []
-            environment = environments.get(origin) if origin else next(iter(environments.values()), None)
+            on += [f"environment {number}"] if len(keys) > 1 else []
+            environment = environments.get(key) if key else next(iter(environments.values()), None)
             used = {number: first[number] for number in dict.fromkeys(map(places.__getitem__, trials["trial_id"]))}
             planned = {trial_id: used[places[trial_id]] for trial_id in trials["trial_id"]}
             timings = [planned[trial_id] for trial_id in trials.loc[trials["kind"] == "time", "trial_id"]]

@@ -73,7 +73,7 @@ class Tested:
 
 @dataclass(frozen=True)
 class Conclusions:
-    """Verdicts on the training runs of one device and origin.
+    """Verdicts on the training runs of one device and environment.
 
     Attributes:
         runs: the runs.
@@ -109,7 +109,7 @@ def conclude(
     two cells is their difference.
 
     Args:
-        runs: of one device and origin.
+        runs: of one device and environment.
         axes: axis → its values as text: all that the grid is made of.
         scientific: the axes under study; the others are equivalent implementations, or change the task.
         task_axes: see :func:`vitbench.analysis.design.task_axes`.

@@ -79,11 +79,11 @@ def contention(results: Results, trials: Collection[str]) -> Contention:
     there = [attempt.file for tried in results.tried.values() for attempt in tried if attempt.kind in KINDS]
     asked = {results.standing[trial_id].file for trial_id in trials if trial_id in results.standing}
     rows = results.of("attempts", there)
-    rows = rows[rows["environment"].notna()]
+    rows = rows[rows["environment_json"].notna()]
     runs = rows["file"].isin(asked)
     if not runs.any():
         return Contention(0, 0.0, 0, math.nan, 0)
-    cores, place = _machines(rows["environment"])
+    cores, place = _machines(rows["environment_json"])
     # By what it is beyond the cores: 3 is much for two and nothing for 64.
     loads = pd.DataFrame({"load": rows["load_average"].where(runs), "cores": cores}).dropna()
     worst = loads.assign(beyond=loads["load"] - loads["cores"]).sort_values("beyond", kind="stable").tail(1)

@@ -6,7 +6,7 @@ of one seed share their data order and their luck, and are not independent of on
 
 - Equivalent implementations compute one function, so equivalent blocks are the same experiment done again: they
   are averaged first, and their group counts as one block.
-- Runs of two origins (machine and software) or of two devices never meet in a contrast.
+- Runs of two environments (machine and software) or of two devices never meet in a contrast.
 - A run that is still to come, or was made elsewhere, leaves its blocks out in its seed; so do those of a component that
   does not run on the device, in every seed. Which runs these are says nothing about their accuracy.
 - A run that failed says much about it. Blocks in which every cell failed in more than one seed are left out: what made
@@ -49,13 +49,13 @@ Blocks = Numbers
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The training runs planned on one device, with the results of one origin.
+    """The training runs planned on one device, with the results of one environment.
 
     Cells and seeds are numbered in the plan's order.
 
     Attributes:
         device: the device.
-        origin: of the results.
+        environment: of the results.
         seeds: planned.
         levels: cell → axis → value as text, for the cells of the grid.
         function_of: cell → label of the first cell that computes the same function; of all cells.
@@ -68,7 +68,7 @@ class Runs:
     """
 
     device: str
-    origin: str
+    environment: str
     seeds: tuple[int, ...]
     levels: Mapping[str, Mapping[str, str]]
     function_of: Mapping[str, str]
@@ -104,7 +104,7 @@ class Runs:
 
 
 def runs_of(train: pd.DataFrame, axes: Iterable[str] = ()) -> list[Runs]:
-    """The runs of each device and origin that has a result, in the plan's order.
+    """The runs of each device and environment that has a result, in the plan's order.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`.
@@ -112,7 +112,18 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = ()) -> list[Runs]:
     """
     axes = list(axes)
     train = train if RUN_OF in train else train.assign(**{RUN_OF: train["cell"]})
-    wanted = ["cell", "seed", "state", "origin", "function", "starting_weights", "factorial", RUN_OF, ACCURACY, *axes]
+    wanted = [
+        "cell",
+        "seed",
+        "state",
+        "environment",
+        "function",
+        "pretrained_weights",
+        "factorial",
+        RUN_OF,
+        ACCURACY,
+        *axes,
+    ]
     columns = list(dict.fromkeys(wanted))
     return [
         runs
@@ -128,7 +139,7 @@ def effect(runs: Runs, axes: Mapping[str, Sequence[str]], axis: str, value: str,
     axis.
 
     Args:
-        runs: of one device and origin.
+        runs: of one device and environment.
         axes: axis → its values as text: all that the grid is made of. The effect within a part of the grid is that over
             fewer values.
         axis: the one to look at.
@@ -155,7 +166,7 @@ def interactions(runs: Runs, axes: Mapping[str, Sequence[str]], first: str, seco
     (y[a, b, c, s] - y[a0, b, c, s]) - (y[a, b0, c, s] - y[a0, b0, c, s]), over every matched quadruple of the grid.
 
     Args:
-        runs: of one device and origin.
+        runs: of one device and environment.
         axes: axis → its values as text, in the suite's order: all that the grid is made of.
         first: axis A.
         second: axis B.
@@ -179,7 +190,7 @@ def one_at_a_time(runs: Runs, cells: Sequence[str] | None = None) -> list[Compar
     """Each cell against the first, seed by seed: d[s] = y[cell, s] - y[first, s].
 
     Args:
-        runs: of one device and origin.
+        runs: of one device and environment.
         cells: labels, the baseline first; all in the plan's order where None.
 
     Returns:
@@ -202,7 +213,7 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str]) -> Iterator[Run
     grid = once[once["factorial"].astype(bool)]
     levels = {label: dict(zip(axes, map(level, values), strict=True))
               for label, *values in grid[["cell", *axes]].itertuples(index=False)}  # fmt: skip
-    starts = pd.factorize(once["starting_weights"])[0]
+    starts = pd.factorize(once["pretrained_weights"])[0]
     shape = len(cells), len(seeds)
     failed, unsupported = np.zeros(shape, dtype=bool), np.zeros(len(cells), dtype=bool)
     unsupported[cell[rows["state"] == "unsupported"]] = True
@@ -212,10 +223,10 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str]) -> Iterator[Run
     failed[cell[broken], seed[broken]] = True
     usable = finished(rows.assign(cell=cell, seed=seed))
     usable = usable[usable[ACCURACY].notna()]
-    for origin, of_origin in usable.groupby("origin", sort=False):
+    for environment, runs in usable.groupby("environment", sort=False):
         results = np.full(shape, np.nan)
-        results[of_origin["cell"], of_origin["seed"]] = of_origin[ACCURACY]
-        planned = device, str(origin), tuple(map(int, seeds)), levels, function_of
+        results[runs["cell"], runs["seed"]] = runs[ACCURACY]
+        planned = device, str(environment), tuple(map(int, seeds)), levels, function_of
         yield Runs(*planned, results, failed, unsupported, lent, starts)
 
 

@@ -27,7 +27,7 @@ PENDING = "pending"
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
          "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
 PLAN = ("published", "published_images_per_s", "published_source",
-        "function", "starting_weights", "factorial", *DERIVED)  # fmt: skip
+        "function", "pretrained_weights", "factorial", *DERIVED)  # fmt: skip
 NUMBERS = (*(name for name in MEASURED if name not in TUNING), "published", "published_images_per_s")
 
 Column = TypeVar("Column")
@@ -40,10 +40,10 @@ def trials_frame(study: StudyFolder, results: Results | None = None) -> pd.DataF
     Columns: trial_id, kind, cell, state, reason, attempts, seed, device, dtype, batch_size, mode, level and
     level_shape (what is timed, see :class:`TimeTrial`). One for each axis (a component's slot, or a dotted field;
     where a cell leaves it alone, the base's value). The values of :class:`TrainValues` and :class:`TimeValues`
-    except those that are lists. machine, software, origin (results of one origin share hardware, code, packages and
+    except those that are lists. machine, software, environment (its key: hardware, code, packages and
     threads), commit, dirty, threads, started_at, notices. published, published_images_per_s, published_source.
     function (cells that differ in exact components alone share it: the label of the first of them),
-    starting_weights (a file or name, or empty), factorial (whether the cell is one of the grid over the axes).
+    pretrained_weights (a file or name, or empty), factorial (whether the cell is one of the grid over the axes).
     train_flops (operations of the whole run), and what else :data:`vitbench.analysis.results.DERIVED` names.
     Missing values are empty, never zero.
 
@@ -222,7 +222,7 @@ def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], function: s
         "published_images_per_s": planned.published.train_images_per_s if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
         "function": function,
-        "starting_weights": trial.train.start if isinstance(trial, TrainTrial) else None,
+        "pretrained_weights": trial.train.pretrained if isinstance(trial, TrainTrial) else None,
         "factorial": in_grid(study.info, planned),
     }
 

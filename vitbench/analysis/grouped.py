@@ -19,9 +19,9 @@ from vitbench.analysis.frames import level, where
 from vitbench.store.record import STATES
 
 ACCURACY = "test_accuracy_pct"
-TRAIN_BLOCK = ("device", "origin", "seed")
+TRAIN_BLOCK = ("device", "environment", "seed")
 """Columns in which two training runs of a matched pair agree, beside every axis but one."""
-TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "origin")
+TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "environment")
 """Columns in which two timings of a matched pair agree, beside every axis but one."""
 
 Numbers = npt.NDArray[np.intp]
@@ -30,9 +30,9 @@ Numbers = npt.NDArray[np.intp]
 OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
 RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
-         "warm_up_seconds", "of_peak", "stacked")  # fmt: skip
+         "warm_up_seconds", "of_peak", "ensemble_size")  # fmt: skip
 """Values of which a cell has the median over its runs, and their deviation."""
-CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
+CELL = ["device", "cell", "environment", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
         "validation_accuracy_pct_mean", "validation_accuracy_pct_std",
         *(column for name in RATES for column in (name, f"{name}_std")), "seconds_mean", "seconds_std",
         "peak_memory_mib", *OF_CELL]  # fmt: skip
@@ -40,7 +40,7 @@ CELL = ["device", "cell", "origin", "n", "planned", f"{ACCURACY}_mean", f"{ACCUR
 
 @dataclass(frozen=True)
 class Matched:
-    """One axis over matched blocks: a block is a value of each other axis, a seed (or timing), an origin.
+    """One axis over matched blocks: a block is a value of each other axis, a seed (or timing), an environment.
 
     Attributes:
         axis: its name.
@@ -77,7 +77,7 @@ class NoiseFloor:
     """How far results differ that ought not to: cells of the same function, trained from the same seed.
 
     Attributes:
-        groups: sets of two or more equivalent implementations, each of one seed and one origin.
+        groups: sets of two or more equivalent implementations, each of one seed and one environment.
         runs: trials in them.
         largest: largest absolute difference between two of a group.
         std: standard deviation within groups, pooled: square root of Σ(x - group mean)² / Σ(group size - 1).
@@ -99,12 +99,12 @@ def words(states: Iterable[str]) -> str:
 
 
 def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
-    """One row for each device, cell and origin with a finished run; results of two origins never mix.
+    """One row for each device, cell and environment with a finished run; results of two environments never mix.
 
-    Columns: device, cell, origin, n (runs), planned (seeds of the cell on the device), test_accuracy_pct_mean and _std
-    (percentage points, missing for n = 1), validation_accuracy_pct_mean and _std (last epoch, missing where any run has
-    none), :data:`RATES` (medians), each with its _std, seconds_mean and _std, peak_memory_mib (median), parameters,
-    forward_flops, train_flops and steps (of a run), test_images. Every _std is a sample standard deviation.
+    Columns: device, cell, environment, n (runs), planned (seeds of the cell on the device), test_accuracy_pct_mean and
+    _std (percentage points, missing for n = 1), validation_accuracy_pct_mean and _std (last epoch, missing where any
+    run has none), :data:`RATES` (medians), each with its _std, seconds_mean and _std, peak_memory_mib (median),
+    parameters, forward_flops, train_flops and steps (of a run), test_images. Every _std is a sample standard deviation.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`, with the column
@@ -112,7 +112,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     """
     planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     measured = finished(train)
-    groups = where(measured, measured[ACCURACY].notna()).groupby(["device", "cell", "origin"], sort=False)
+    groups = where(measured, measured[ACCURACY].notna()).groupby(["device", "cell", "environment"], sort=False)
     cells = groups.agg(
         **{
             "n": (ACCURACY, "size"),
@@ -136,9 +136,9 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that are ok; the origin of one whose record tells no environment is the word "unknown"."""
+    """The trials that are ok; the environment of one whose record tells none is the word "unknown"."""
     ok = where(trials, trials["state"] == "ok")
-    return ok.assign(origin=ok["origin"].astype(object).where(ok["origin"].notna(), "unknown"))
+    return ok.assign(environment=ok["environment"].astype(object).where(ok["environment"].notna(), "unknown"))
 
 
 def matched(
@@ -154,7 +154,7 @@ def matched(
         within: columns that two results of a block share beside the other axes.
     """
     shared = [*(name for name in axes if name != axis), *within]
-    columns = list(dict.fromkeys(["state", "origin", "factorial", "function", value, axis, *shared]))
+    columns = list(dict.fromkeys(["state", "environment", "factorial", "function", value, axis, *shared]))
     usable = finished(trials[columns])
     usable = usable[usable["factorial"].astype(bool) & usable[value].notna()]
     numbers = {name: _numbered(usable[name])[0] for name in [*shared, "function"]}

@@ -75,7 +75,7 @@ def replay(
     """Look after look, up to the first that cannot take place yet.
 
     Args:
-        runs: all of a device and origin.
+        runs: all of a device and environment.
         looking: see there.
         rows_of: runs → the comparisons of the report, as many and in the same order whatever the runs.
         judged_at: verdicts on the open ones at a look.

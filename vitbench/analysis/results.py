@@ -50,17 +50,17 @@ TUNING = ("validation_accuracy_pct", "validation_loss")
 DERIVED = ("train_flops", "epoch_images_per_s", "trial_images_per_s", "of_peak", "preparation_seconds")
 """Values that are computed from a training run's values and its recipe."""
 NUMBERS = (*(name for name in VALUES if name not in NOT_NUMBERS), *TUNING, *DERIVED)
-WHERE = ("machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices")
+WHERE = ("machine", "software", "environment", "commit", "dirty", "threads", "started_at", "notices")
 MEANWHILE = ("attempt_seconds", "load_average", "outcomes")
 """How long an attempt took, process and all; the machine's load when it began; test images with a recorded outcome."""
-ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, *MEANWHILE, "environment")
+ATTEMPT = (*NUMBERS, *NOT_NUMBERS, *WHERE, *MEANWHILE, "environment_json")
 PROCESS = ("process", "latency_ms_p50", "images_per_s", "first_ms", "peak_memory_mib", "load_average", "log_speed",
            "log_control")  # fmt: skip
 TIMING = ("latency_ms_low", "latency_ms_high", "speed", "speed_low", "speed_high", "speed_p", "control", "control_low",
           "control_high", "outliers", "unstable", "wall_ms_p50", "flops_per_s", "bytes_per_s", "of_flops", "of_bytes",
           "of_roofline", "intensity", "ceiling_flops_per_s", "ceiling_bytes_per_s", "drift")  # fmt: skip
 
-LASTING = ("origin", "environment", "notices", "started_at", "test_readings", *TUNING, *MEANWHILE)
+LASTING = ("environment", "environment_json", "notices", "started_at", "test_readings", *TUNING, *MEANWHILE)
 """Columns of attempts that are looked at beside the frames of trials."""
 
 TABLES: Mapping[str, tuple[str, ...]] = {
@@ -68,7 +68,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Table → its columns beside ``file``, see :class:`~vitbench.store.Attempt`."""
 
-WORDS = frozenset({"file", "unstable", "environment", *NOT_NUMBERS, *WHERE})
+WORDS = frozenset({"file", "unstable", "environment_json", *NOT_NUMBERS, *WHERE})
 """Columns that are no float64."""
 
 CACHE, LEAST_KEPT = "cache", 500
@@ -137,8 +137,8 @@ class Results:
         """
         standing = [attempt for trial_id in trials if (attempt := self.standing.get(trial_id))]
         attempts = self.tables["attempts"]
-        texts = attempts.loc[attempts["environment"].notna(), ["file", "environment"]]
-        known = {text: json.loads(text).get("plugins", {}) for text in texts["environment"].unique()}
+        texts = attempts.loc[attempts["environment_json"].notna(), ["file", "environment_json"]]
+        known = {text: json.loads(text).get("plugins", {}) for text in texts["environment_json"].unique()}
         if not any(known.values()):
             return {}
         of_file = {file: known[text] for file, text in texts.itertuples(index=False)}
@@ -149,16 +149,16 @@ class Results:
         return digests
 
     def environments(self, trials: Iterable[str]) -> dict[str, Environment]:
-        """Origin → environment of the first attempt from it, its load left out.
+        """Key of an environment → the environment of the first attempt in it, its load left out.
 
         Args:
             trials: ids, in the order that counts.
         """
         files = [attempt.file for trial_id in trials for attempt in self.tried.get(trial_id, ())]
-        first = self.of("attempts", files).dropna(subset="origin").drop_duplicates("origin")
+        first = self.of("attempts", files).dropna(subset="environment").drop_duplicates("environment")
         return {
-            str(origin): Environment.model_validate_json(text, context=STORED)
-            for origin, text in zip(first["origin"], first["environment"], strict=True)
+            str(key): Environment.model_validate_json(text, context=STORED)
+            for key, text in zip(first["environment"], first["environment_json"], strict=True)
         }
 
 
@@ -213,12 +213,12 @@ def _concatenated(parts: Sequence[dict[Any, pd.Series[Any]]]) -> pd.DataFrame:
 
 
 def _apart_by_threads(attempts: pd.DataFrame) -> None:
-    """Give timings of one environment with unequal numbers of CPU threads origins of their own, in place."""
-    timed = attempts["latency_ms_p50"].notna() & attempts["origin"].notna()
-    numbers = attempts[timed].groupby("origin")["threads"].nunique()
+    """Give timings of one environment with unequal numbers of CPU threads keys of their own, in place."""
+    timed = attempts["latency_ms_p50"].notna() & attempts["environment"].notna()
+    numbers = attempts[timed].groupby("environment")["threads"].nunique()
     if (numbers > 1).any():
-        apart = timed & (attempts["origin"].map(numbers) > 1)
-        attempts.loc[apart, "origin"] += "-" + attempts.loc[apart, "threads"].astype(str)
+        apart = timed & (attempts["environment"].map(numbers) > 1)
+        attempts.loc[apart, "environment"] += "-" + attempts.loc[apart, "threads"].astype(str)
 
 
 class _Rows:
@@ -264,7 +264,7 @@ class _Rows:
             columns[name].append(row.get(name))
 
 
-def origin_of(environment: Environment) -> str:
+def environment_key(environment: Environment) -> str:
     """Hash of what comparable results share: hardware, driver, packages and code."""
     return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
 
@@ -278,9 +278,10 @@ def _places() -> Callable[[Environment], dict[str, Any]]:
         if key not in known:
             unloaded = environment.model_copy(update={"load_average": None})
             known[key] = {
-                "machine": environment.machine, "software": environment.software, "origin": origin_of(environment),
-                "commit": environment.commit, "dirty": environment.dirty, "threads": environment.threads,
-                "environment": unloaded.model_dump_json(),
+                "machine": environment.machine, "software": environment.software,
+                "environment": environment_key(environment), "commit": environment.commit,
+                "dirty": environment.dirty, "threads": environment.threads,
+                "environment_json": unloaded.model_dump_json(),
             }  # fmt: skip
         return known[key]
 

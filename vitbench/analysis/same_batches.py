@@ -30,7 +30,7 @@ class Unlike:
 
 
 def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]:
-    """Those among finished training trials of one device and origin.
+    """Those among finished training trials of one device and environment.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`.
@@ -45,7 +45,7 @@ def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]
     rows = train[(train["state"] == "ok") & train["batches_digest"].notna()]
     batches = [asked.get(key, "") for key in zip(rows["cell"], rows["device"], strict=True)]
     exceptions = []
-    for _, alike in rows.assign(batches=batches).groupby(["device", "origin", "seed", "batches"], sort=False):
+    for _, alike in rows.assign(batches=batches).groupby(["device", "environment", "seed", "batches"], sort=False):
         digests = Counter(alike["batches_digest"])
         if len(digests) > 1:
             usual = alike["batches_digest"] == digests.most_common(1)[0][0]

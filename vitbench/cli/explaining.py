@@ -66,7 +66,7 @@ def explain(
     if spec is None:
         raise WeightsError(f"{checkpoint}: does not say of which model it is: it is no file of vitbench's. "
                            "`vitbench run --keep-weights` writes files that do; it can start from timm's weights "
-                           "(train.start)")  # fmt: skip
+                           "(train.pretrained)")  # fmt: skip
     if reason := unsupported(spec, where, "float32", training=False):
         raise click.ClickException(reason)
     study, console = study_of(checkpoint), Terminal()

@@ -40,15 +40,15 @@ def suites(names: tuple[str, ...]) -> None:
 @click.argument("name")
 @click.option("--from", "origin", default="positions", show_default=True, shell_complete=completion.suites,
               help="The suite to start from: a name or a path.")  # fmt: skip
-def init(name: str, origin: str) -> None:
+def init(name: str, source: str) -> None:
     """Write NAME.toml, a suite of your own: a copy of another suite, under its new name."""
     name = name.removesuffix(shipped.SUFFIX)
     if not re.fullmatch(r"[\w][\w.-]*", name):
         raise click.BadParameter(f'"{name}" is not a name of letters, digits, "-", "_" and "."')
-    text = shipped.suite_file(origin).read_text(encoding="utf-8")
+    text = shipped.suite_file(source).read_text(encoding="utf-8")
     renamed, times = re.subn(r'(?m)^(name\s*=\s*)".*"$', rf'\1"{name}"', text, count=1)
     if not times:
-        raise UserError(f'{origin}: has no line such as name = "positions" under [suite]')
+        raise UserError(f'{source}: has no line such as name = "positions" under [suite]')
     file = Path(f"{name}{shipped.SUFFIX}")
     try:
         with file.open("x", encoding="utf-8") as stream:

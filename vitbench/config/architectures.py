@@ -22,14 +22,14 @@ class ArchitectureFacts:
         of_components: it is put together from components, in sizes of the spec; any other has its own and no other.
         flops_per_pixel: of one that has not: operations of the forward pass of an RGB image for each of its pixels, a
             multiply-add counting two; the classifier counts as nothing. None: they are counted in the built model.
-        stacks: several of them can run as one program.
+        vmap: torch.vmap can run several of them as one.
         package: that it needs.
     """
 
     source: str
     of_components: bool = False
     flops_per_pixel: int | None = 0
-    stacks: bool = True
+    vmap: bool = True
     package: str | None = None
 
 
@@ -38,20 +38,20 @@ ARCHITECTURES: Mapping[str, ArchitectureFacts] = {
     # Convolutions of 3 x 3: 3 -> 64, and at a quarter and a sixteenth of the pixels 64 -> 128 -> 256.
     "cnn": ArchitectureFacts(
         "three convolutions in the manner of VGG, Simonyan and Zisserman 2014, arXiv 1409.1556",
-        flops_per_pixel=2 * 9 * (3 * 64 + 64 * 128 // 4 + 128 * 256 // 16), stacks=False,
+        flops_per_pixel=2 * 9 * (3 * 64 + 64 * 128 // 4 + 128 * 256 // 16), vmap=False,
     ),
     # The stem; then four stages of four convolutions of 3 x 3, each stage on a quarter of the pixels of the one before
     # and twice as wide: all but the first begin with a narrower input, and have a 1 x 1 convolution beside it.
     "resnet18": ArchitectureFacts(
         "He et al. 2015, arXiv 1512.03385; the stem for small images is that of its section 4.2",
         flops_per_pixel=2 * (9 * 3 * 64 + 9 * 4 * 64 * 64 + 3 * (9 * 7 * 64 * 64 + 64 * 64) // 2),
-        stacks=False,
+        vmap=False,
     ),
     # A stem of 7 x 7 on a quarter of the pixels, and the same stages on a sixteenth: sides are multiples of 32.
     "resnet18_imagenet": ArchitectureFacts(
         "He et al. 2015, arXiv 1512.03385, table 1; torchvision.models.resnet18",
         flops_per_pixel=2 * (49 * 3 * 64 // 4 + (9 * 4 * 64 * 64 + 3 * (9 * 7 * 64 * 64 + 64 * 64) // 2) // 16),
-        stacks=False,
+        vmap=False,
     ),
 }  # fmt: skip
 """Name → facts."""
@@ -61,7 +61,7 @@ def architecture_facts(name: str) -> ArchitectureFacts:
     """The facts of an architecture by its name, which may be that of a whole model of timm's."""
     if name.startswith(OF_TIMM):
         source = f"{name[len(OF_TIMM) :]} of huggingface/pytorch-image-models"
-        return ArchitectureFacts(source, flops_per_pixel=None, stacks=False, package="timm")
+        return ArchitectureFacts(source, flops_per_pixel=None, vmap=False, package="timm")
     return ARCHITECTURES[name]
 
 

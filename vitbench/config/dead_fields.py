@@ -19,14 +19,14 @@ PRETRAINED = Requirement(lambda recipe: recipe.pretrain_epochs > 0, "pretrain_ep
 TAUGHT = Requirement(lambda recipe: recipe.has_teacher, 'distillation is "none"')
 SOFT = Requirement(lambda recipe: recipe.distillation == "soft", 'distillation is not "soft"')
 RANDAUGMENT = Requirement(lambda recipe: recipe.augment == "randaugment", 'augment is not "randaugment"')
-STACKED = Requirement(lambda recipe: recipe.stack_seeds, "stack_seeds is false")
+ENSEMBLE = Requirement(lambda recipe: recipe.ensemble_seeds, "ensemble_seeds is false")
 
 CONDITIONS: Mapping[str, Requirement] = {
     **dict.fromkeys(("pretrain_learning_rate", "mask_ratio", "decoder_dim", "decoder_depth"), PRETRAINED),
     **dict.fromkeys(("teacher", "teacher_epochs", "teacher_learning_rate", "distillation_share"), TAUGHT),
     "distillation_temperature": SOFT,
     **dict.fromkeys(("randaugment_operations", "randaugment_level", "randaugment_scale"), RANDAUGMENT),
-    "stack_at_most": STACKED,
+    "ensemble_at_most": ENSEMBLE,
 }
 """Field of TrainSpec → what gives it an effect."""
 

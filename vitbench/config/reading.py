@@ -35,7 +35,7 @@ from vitbench.config.suite import (
 from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
 from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
 from vitbench.config.toml import apply, leaves, merged, parse
-from vitbench.config.trial import compiled_twice, mismatches, unstackable
+from vitbench.config.trial import compiled_twice, ensemble_problem, mismatches
 from vitbench.environment import has_bfloat16
 from vitbench.wording import nearest, plural, printable
 
@@ -417,7 +417,9 @@ def _slow_precision(cells: Iterable[Cell]) -> list[str]:
 
 def _one_by_one(cells: Iterable[Cell]) -> list[str]:
     """Notices about cells whose seeds should be trained together, and cannot be."""
-    reason_of = by_identity(unstackable)
-    asked = ((cell.model, cell.train) for cell in cells if cell.train is not None and cell.train.stack_seeds)
+    reason_of = by_identity(ensemble_problem)
+    asked = ((cell.model, cell.train) for cell in cells if cell.train is not None and cell.train.ensemble_seeds)
     reasons = Counter(reason for model, train in asked if (reason := reason_of(model, train)))
-    return [f"train.stack_seeds: {plural(n, 'cell')} train seeds one by one: {reason}" for reason, n in reasons.items()]
+    return [
+        f"train.ensemble_seeds: {plural(n, 'cell')} train seeds one by one: {reason}" for reason, n in reasons.items()
+    ]

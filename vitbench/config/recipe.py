@@ -139,7 +139,7 @@ class TrainSpec(Strict):
     ema: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         0.0, description="decay of the average of weights that is judged in the model's place; 0 for none"
     )
-    start: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+    pretrained: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         None, description="weights to start from: a .safetensors file of vitbench's or timm's, or timm:NAME"
     )
     pretrain_epochs: Annotated[int, Field(ge=0, le=100_000)] = Field(
@@ -177,8 +177,10 @@ class TrainSpec(Strict):
     precision: Literal["float32", "bfloat16"] = Field("float32", description="bfloat16: autocast")
     compile: bool = Field(False, description="torch.compile the model")
     cuda_graphs: bool = Field(False, description="cuda: capture a whole step as one CUDA graph, and replay it")
-    stack_seeds: bool = Field(False, description="train all seeds of a cell as one program, where its components allow")
-    stack_at_most: Annotated[int, Field(gt=0, le=4096)] = Field(4096, description="of these, so many to a program")
+    ensemble_seeds: bool = Field(
+        False, description="train all seeds of a cell as one program, where its components allow"
+    )
+    ensemble_at_most: Annotated[int, Field(gt=0, le=4096)] = Field(4096, description="of these, so many to a program")
     measure_peak: bool = Field(
         False, description="time a large matrix product first, for the share of the device's peak that training reaches"
     )
@@ -201,9 +203,9 @@ class TrainSpec(Strict):
     def canonical(self) -> dict[str, Any]:
         """JSON form, in which a file of weights is identified by its content, not its path."""
         body = super().canonical()
-        return {**body, "start": self.start.rpartition(CONTENT)[2]} if self.start is not None else body
+        return {**body, "pretrained": self.pretrained.rpartition(CONTENT)[2]} if self.pretrained is not None else body
 
-    @field_validator("start")
+    @field_validator("pretrained")
     @classmethod
     def _of_timms_own(cls, value: str | None) -> str | None:
         """A name of timm's may lead nowhere else: no other hub, and no file."""

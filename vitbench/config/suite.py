@@ -58,14 +58,14 @@ LABEL = r"^[^\x00-\x1f\x7f-\x9f]+$"
 RESERVED = frozenset(
     {
         "trial_id", "kind", "cell", "state", "reason", "attempts", "seed", "device", "dtype", "batch_size", "mode",
-        "level", "level_shape", "machine", "software", "origin", "commit", "dirty", "threads", "started_at", "notices",
-        "published", "published_images_per_s", "published_source", "function", "starting_weights", "factorial",
-        "train_flops",
+        "level", "level_shape", "machine", "software", "environment", "commit", "dirty", "threads", "started_at",
+        "notices", "ensemble_size", "published", "published_images_per_s", "published_source", "function",
+        "pretrained_weights", "factorial", "train_flops",
         "epoch_images_per_s", "trial_images_per_s", "drift",
         "of_peak", "preparation_seconds", "n", "planned", "axis", "value", "against", "batches_digest", "bytes",
         "data_checksum", "energy_mj_per_image", "first_ms", "first_step_ms", "flops", "forward_flops", "images_per_s",
         "largest_batch", "latency_ms_p25", "latency_ms_p50", "latency_ms_p75", "parameters", "peak_flops_per_s",
-        "peak_memory_mib", "peak_reserved_mib", "process_ms_max", "process_ms_min", "seconds", "stacked", "step_ms_p50",
+        "peak_memory_mib", "peak_reserved_mib", "process_ms_max", "process_ms_min", "seconds", "step_ms_p50",
         "steps", "test_accuracy_pct", "test_images", "test_loss", "test_most_common_pct", "test_readings",
         "train_images", "train_images_per_s", "train_seconds", "validation_images", "warm_up_seconds",
     }

@@ -77,9 +77,9 @@ class TrainTrial(TrainingTrial):
 
     kind: Literal["train"]
 
-    def unstackable(self) -> str | None:
-        """See :func:`unstackable`."""
-        return unstackable(self.model, self.train)
+    def ensemble_problem(self) -> str | None:
+        """See :func:`ensemble_problem`."""
+        return ensemble_problem(self.model, self.train)
 
 
 MOST_OF_TIMM = 10
@@ -123,11 +123,11 @@ def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:
     return problems
 
 
-def unstackable(model: ModelSpec, recipe: TrainSpec) -> str | None:
+def ensemble_problem(model: ModelSpec, recipe: TrainSpec) -> str | None:
     """Why seeds of a cell cannot be trained as one program with what each gives alone; None if they can."""
-    called = [(slot, name, registry.stacks(slot, name)) for slot, name in model.components.items()]
-    called += [("architecture", model.architecture, architecture_facts(model.architecture).stacks)]
-    reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, stacks in called if not stacks]
+    called = [(slot, name, registry.vmap(slot, name)) for slot, name in model.components.items()]
+    called += [("architecture", model.architecture, architecture_facts(model.architecture).vmap)]
+    reasons = [f'{slot} "{name}" has to be called once for each model' for slot, name, vmap in called if not vmap]
     if recipe.pretrain_epochs:
         reasons.append("masked autoencoders would hide other patches for each model than they hide alone")
     if recipe.has_teacher:

@@ -34,7 +34,7 @@ def token_tables(model: nn.Module) -> set[str]:
     }
 
 
-def own_starts(model: nn.Module, what: Literal["constants", "spreads"]) -> dict[str, float]:
+def own_initial(model: nn.Module, what: Literal["constants", "spreads"]) -> dict[str, float]:
     """Parameter → the value, or the standard deviation, that its module starts it with, of those that say one."""
     return {
         f"{prefix}.{name}" if prefix else name: value
@@ -58,7 +58,7 @@ def initialise(model: nn.Module, std: float | Literal["fan_in", "he"], seed: int
             sqrt(2 / fan_in), their own for layers before a ReLU.
         seed: of the trial.
     """
-    tables, constants, spreads = token_tables(model), own_starts(model, "constants"), own_starts(model, "spreads")
+    tables, constants, spreads = token_tables(model), own_initial(model, "constants"), own_initial(model, "spreads")
     for name, parameter in model.named_parameters():
         if name in constants or parameter.ndim < 2:
             parameter.fill_(constants.get(name, 0.0 if name.endswith("bias") else 1.0))

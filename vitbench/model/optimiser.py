@@ -101,7 +101,7 @@ class Optimisers:
 
 
 def make_optimiser(model: nn.Module, recipe: TrainSpec, device: torch.device) -> Optimisers:
-    """The optimisers of a recipe, see :data:`OPTIMISERS`, for a model or a stack."""
+    """The optimisers of a recipe, see :data:`OPTIMISERS`, for a model or an ensemble."""
     return Optimisers(*OPTIMISERS[recipe.optimizer](weights(model), recipe, device))
 
 

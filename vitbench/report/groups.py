@@ -21,7 +21,7 @@ class TimeGroup:
     mode: str = RUNS
     level: str = "model"
     shape: str = ""
-    origin: str = ""  # the environment; empty where nothing has a result
+    environment: str = ""  # its key; empty where nothing has a result
     letter: str = ""  # of the environment; empty if the setting was timed in one only
 
     @property
@@ -75,7 +75,7 @@ class Group:
     """Training runs of one device and one environment, over which means may be taken."""
 
     device: str  # where
-    origin: str  # whose results; empty where nothing has one
+    environment: str  # key of the one whose results these are; empty where nothing has one
     label: str  # its name among the groups; empty if there is only one
     slug: str  # ending of its files' names; empty if its device has one environment only
     conclusions: Conclusions | None  # verdicts on its runs; None where nothing has a result

@@ -25,8 +25,8 @@ from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.document import Block
+from vitbench.report.environments import Environments, of_environment
 from vitbench.report.groups import Group, TimeGroup
-from vitbench.report.origins import Origins, of_origin
 from vitbench.report.text import Md, accuracy_decimals, escape
 from vitbench.store import StudyFolder
 from vitbench.store.attempts import finished as has_ended
@@ -34,7 +34,8 @@ from vitbench.store.trials import Trials
 
 MEAN, STD = f"{grouped.ACCURACY}_mean", f"{grouped.ACCURACY}_std"
 
-STANDING = ("cell", "state", "origin", "seed", "function")  # Columns that say what a run is of and whether it counts
+STANDING = ("cell", "state", "environment", "seed", "function")
+"""Columns that say what a run is of and whether it counts."""
 MAX_CELLS = 500  # Rows of a table by cell; what is beyond is in the CSV
 MANY = 20_000
 """Trials from which memory is worth giving back: of a million the frames take a fifth, the first section a quarter."""
@@ -122,11 +123,11 @@ class View:
         return bool(self.axes) and bool(self.trials["factorial"].all())
 
     @cached_property
-    def origins(self) -> Origins:
-        """The origins of the records that stand."""
-        environments = self.results.environments(self.trials["trial_id"].tolist())
-        standing = set(self.trials["origin"].dropna().unique())
-        return Origins({origin: environments[origin] for origin in environments if origin in standing})
+    def environments(self) -> Environments:
+        """The environments of the records that stand."""
+        known = self.results.environments(self.trials["trial_id"].tolist())
+        standing = set(self.trials["environment"].dropna().unique())
+        return Environments({key: environment for key, environment in known.items() if key in standing})
 
     @cached_property
     def train_devices(self) -> list[str]:
@@ -137,12 +138,12 @@ class View:
     def time_groups(self) -> list[TimeGroup]:
         """Timings by their settings, each environment apart; in the plan's order."""
         groups = list[TimeGroup]()
-        keys = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
-        for device, dtype, batch_size, *rest in keys.itertuples(index=False):
+        settings = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
+        for device, dtype, batch_size, *rest in settings.itertuples(index=False):
             group = TimeGroup(device, dtype, int(batch_size), *rest)
-            origins = self.origins.of(self.timings(group)) or [""]
-            several = len(origins) > 1
-            groups += [replace(group, origin=o, letter=self.origins.letter(o) if several else "") for o in origins]
+            keys = self.environments.of(self.timings(group)) or [""]
+            letters = [self.environments.letter(key) if len(keys) > 1 else "" for key in keys]
+            groups += [replace(group, environment=k, letter=x) for k, x in zip(keys, letters, strict=True)]
         return groups
 
     def runs(self, device: str, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
@@ -155,7 +156,7 @@ class View:
 
     def done(self, group: Group, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
         """The finished training runs of a group; see :meth:`runs`."""
-        return grouped.finished(of_origin(self.runs(group.device, columns, judged=judged), group.origin))
+        return grouped.finished(of_environment(self.runs(group.device, columns, judged=judged), group.environment))
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell, in whatever environment."""
@@ -178,7 +179,7 @@ class View:
 
     def timed(self, group: TimeGroup) -> pd.DataFrame:
         """The finished timings of a group, of its environment."""
-        rows = of_origin(self.timings(group), group.origin)
+        rows = of_environment(self.timings(group), group.environment)
         return rows[rows["trial_id"].isin(self.measured["trial_id"])]
 
     @cached_property
@@ -209,14 +210,16 @@ class View:
 
     @cached_property
     def intervals(self) -> dict[tuple[str, str, str], Interval]:
-        """(device, cell, origin) → 95 % interval of its mean test accuracy, percent, over two seeds or more.
+        """(device, cell, environment) → 95 % interval of its mean test accuracy, percent, over two seeds or more.
 
         Its ends are cut off at 0 and 100, beyond which there is no accuracy.
         """
         done = grouped.finished(self.judged[[*STANDING, "device", grouped.ACCURACY]])
-        runs = done[done[grouped.ACCURACY].notna()].groupby(["device", "cell", "origin"], sort=False)[grouped.ACCURACY]
+        runs = done[done[grouped.ACCURACY].notna()].groupby(["device", "cell", "environment"], sort=False)[
+            grouped.ACCURACY
+        ]
         several = ((map(str, key), values.tolist()) for key, values in runs if len(values) > 1)
-        return {(device, cell, origin): cut_off(interval(v)) for (device, cell, origin), v in several}
+        return {(device, cell, key): cut_off(interval(v)) for (device, cell, key), v in several}
 
     @cached_property
     def _chance(self) -> dict[str, float]:
@@ -240,7 +243,7 @@ class View:
     def load_while_timing(self) -> tuple[float, int] | None:
         """Highest load average while timing, and the number of cores; None where the machine had nothing else to do."""
         load = float(self.processes["load_average"].astype("float64").max())
-        cores = min((e.cpu_cores for e in self.origins.environments.values()), default=0)
+        cores = min((e.cpu_cores for e in self.environments.fingerprints.values()), default=0)
         return (load, cores) if math.isfinite(load) and cores and load > cores + FOREIGN else None
 
     @cached_property
@@ -278,7 +281,7 @@ class View:
 
     @cached_property
     def conclusions(self) -> list[Conclusions]:
-        """Verdicts on the runs of each device and origin that has a result."""
+        """Verdicts on the runs of each device and environment that has a result."""
         outside = self.judged.loc[~self.judged["factorial"].astype(bool), "cell"].unique()
         info = self.study.info
         return [
@@ -293,15 +296,15 @@ class View:
     @cached_property
     def groups(self) -> list[Group]:
         """Training runs by device and environment; in the plan's order."""
-        conclusions = {(each.runs.device, each.runs.origin): each for each in self.conclusions}
+        conclusions = {(each.runs.device, each.runs.environment): each for each in self.conclusions}
         groups = list[Group]()
         for device in self.train_devices:
-            origins = self.origins.of(self.runs(device)) or [""]
-            for origin in origins:
-                on, suffix = self.origins.on(origin, origins)
+            keys = self.environments.of(self.runs(device)) or [""]
+            for key in keys:
+                on, suffix = self.environments.on(key, keys)
                 place = device if on or len(self.train_devices) > 1 else ""
                 label = f"{place}{on.removeprefix(' on')}"
-                groups.append(Group(device, origin, label, suffix, conclusions.get((device, origin))))
+                groups.append(Group(device, key, label, suffix, conclusions.get((device, key))))
         return groups
 
     def by_group(self, blocks: Callable[[Group], list[Block]]) -> list[Block]:
@@ -329,7 +332,8 @@ class View:
 
     def timing_over(self, axis: str, group: TimeGroup, value: str) -> grouped.Matched:
         """A measured value over the matched blocks of an axis, of one group of timings."""
-        return grouped.matched(of_origin(self.timings(group), group.origin), self.axes, axis, value, grouped.TIME_BLOCK)
+        timings = of_environment(self.timings(group), group.environment)
+        return grouped.matched(timings, self.axes, axis, value, grouped.TIME_BLOCK)
 
     @cached_property
     def telling(self) -> list[str]:

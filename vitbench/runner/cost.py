@@ -196,7 +196,7 @@ def measured_pace(records: Iterable[Record]) -> Pace | None:
             before = (*record.values.pretraining, *record.values.teaching)
             seconds = record.values.train_seconds + sum(epoch.seconds for epoch in before)
             rates.append(training_flops(record.trial, record.values.train_images) / max(seconds, 1e-9))
-            if record.values.stacked == 1:
+            if record.values.ensemble_size == 1:
                 starts.append(max(record.seconds - seconds, 0.0))
         if isinstance(record.values, TimeValues) and isinstance(record.trial, TimeTrial):
             passes = 3 if record.trial.mode == "train" else 1

@@ -17,12 +17,12 @@ from vitbench import registry
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
 from vitbench.runner.backends.backend import Backend, Workers
+from vitbench.runner.ensembles import apart, ensembles
 from vitbench.runner.messages import PluginText, Request, Task
 from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
 from vitbench.runner.session import Session
-from vitbench.runner.stacks import apart, stacks
 from vitbench.store import (
     Ceilings,
     Lease,
@@ -51,7 +51,7 @@ def run_study(session: Session, backend: Backend, leases: Leases) -> None:
         BackendError: where the backend is lost.
         OSError: where the study's folder cannot be written; running trials are ended.
     """
-    for name in ("claims", "checkpoints", *(["weights"] if session.keep_weights else [])):
+    for name in ("leases", "checkpoints", *(["weights"] if session.keep_weights else [])):
         folder = session.study.path / name
         folder.mkdir(exist_ok=True)
         sweep(folder)
@@ -142,8 +142,8 @@ class Driver:
 
     def train(self, workers: Workers, pending: Trials, task: Literal["train", "tune"]) -> None:
         """One attempt at each of some training or tuning trials."""
-        ensembles = (list(self.taken(seeds)) for seeds in stacks(pending.drawn(), self.session.attempts))
-        requests = (self.announced(self.request(e[0].trial, task, stack=e[1:])) for e in ensembles if e)
+        taken = (list(self.taken(seeds)) for seeds in ensembles(pending.drawn(), self.session.attempts))
+        requests = (self.announced(self.request(e[0].trial, task, ensemble=e[1:])) for e in taken if e)
         for outcome in workers.run(requests, self.say):
             for trial, part, values in apart(outcome, VALUES[task]):
                 self.keep(self.session.trials.of_id(trial.id), part, None, values)
@@ -195,22 +195,22 @@ class Driver:
 
     def request(
         self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0,
-        stack: Sequence[PlannedTrial] = (),
+        ensemble: Sequence[PlannedTrial] = (),
     ) -> Request:  # fmt: skip
-        """The work of a trial's process. A panel or a stack has the time of all its trials.
+        """The work of a trial's process. A panel or an ensemble has the time of all its trials.
 
-        The seeds of a stack share their model.
+        The seeds of an ensemble share their model.
         """
         plugins = dict.fromkeys(p for each in (trial, *panel) for p in registry.plugins(each.model.components))
         return Request(
             task=task,
             trial=trial,
-            timeout_s=self.session.study.info.suite.timeout_s * (1 + len(panel) + len(stack)),
+            timeout_s=self.session.study.info.suite.timeout_s * (1 + len(panel) + len(ensemble)),
             panel=panel,
             process=process,
-            stack=tuple(p.trial for p in stack if isinstance(p.trial, TrainTrial)),
+            ensemble=tuple(p.trial for p in ensemble if isinstance(p.trial, TrainTrial)),
             plugins=tuple(PluginText(path=str(p.path), text=p.text) for p in plugins),
-            checkpoint=str(self.checkpoint(trial)) if task in VALUES and not stack else None,
+            checkpoint=str(self.checkpoint(trial)) if task in VALUES and not ensemble else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
             weights=str(self.session.study.path.resolve() / "weights") if self.session.keep_weights else None,
         )
@@ -221,13 +221,13 @@ class Driver:
 
     def note_group(self, request: Request, group: int) -> None:
         """Write into a trial's lease which process group is at work on it."""
-        for trial in (request.trial, *request.stack):
+        for trial in (request.trial, *request.ensemble):
             if trial.id in self.leases.files:  # the baseline of a panel may be one that was timed before
                 self.leases.note_group(trial.id, group)
 
     def announced(self, request: Request) -> Request:
         """Show the user that a request starts, and remove the weights of an earlier attempt. Returns the request."""
-        for trial in (request.trial, *request.stack):
+        for trial in (request.trial, *request.ensemble):
             (self.session.study.path / "weights" / f"{trial.id}.safetensors").unlink(missing_ok=True)
             self.session.reporter.started(self.session.trials.of_id(trial.id))
         return request

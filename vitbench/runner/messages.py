@@ -43,7 +43,7 @@ class Request(Strict):
     threads: int = Field(1, description="CPU threads; of the slot in which it runs")
     timeout_s: float
     panel: tuple[TimeTrial, ...] = ()
-    stack: tuple[TrainTrial, ...] = Field((), description="further seeds that are trained in the same program")
+    ensemble: tuple[TrainTrial, ...] = Field((), description="further seeds that are trained in the same program")
     process: int = Field(0, description="number of the process among those of the panel's trials")
     plugins: tuple[PluginText, ...] = Field((), description="those that a component of its trials comes from")
     checkpoint: HostPath | None = Field(None, description="file of a training trial's checkpoint; None: none is kept")
@@ -53,8 +53,8 @@ class Request(Strict):
     )
 
 
-class Stacked(Strict):
-    """The values of each member of a stack, or the reason why it has none."""
+class EnsembleValues(Strict):
+    """The values of each member of an ensemble, or the reason why it has none."""
 
     members: tuple[TrainValues | str, ...]
 

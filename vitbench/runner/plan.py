@@ -23,7 +23,7 @@ from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
 from vitbench.runner.look_plan import Wanted, nothing_seen, plan_of_looks, up_to_look
 from vitbench.runner.once import once
-from vitbench.runner.starts import with_starts
+from vitbench.runner.pretrained_files import with_pretrained_digests
 from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.store import Disagreement, PlannedTrial, Record, StudyInfo, TablesBuilder, Trials
 from vitbench.store.plan_tables import UNTUNED, Place
@@ -65,7 +65,7 @@ def plan(
     training = "train" in kinds and any(cell.train for cell in suite.cells)
     known = prepared.facts if prepared else {}
     known_of = by_identity(lambda data: known.get(data) or catalog.facts(data))
-    suite = with_starts(suite, planning=prepared is None) if training else suite
+    suite = with_pretrained_digests(suite, planning=prepared is None) if training else suite
     suite = with_budgets(suite, lambda data: _images(data, known_of(data)))
     mismatches = by_identity(lambda model, data: catalog.mismatches(model, data, known_of(data)))
     unfit = by_identity(lambda recipe, data: catalog.unfit(recipe, data, known_of(data)))

@@ -99,7 +99,7 @@ def run_suite(
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
     with closing(open_backend(backend_options)) as backend:
         session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
-        with _signals(stop), _writable(folder), Leases(folder / "claims", options.heartbeat_s) as leases:
+        with _signals(stop), _writable(folder), Leases(folder / "leases", options.heartbeat_s) as leases:
             run(session, backend, leases)
         if session.study.unpacked >= (MOST if session.pending(*KINDS) else LARGE):
             _pack(session.study, reporter)

@@ -86,7 +86,7 @@ class Watch:
         self._read_plan()
         tried = self.study.attempts(lambda attempt, record: self.records.update({attempt.file: record}))
         attempts = [attempt for each in tried.values() for attempt in each]
-        now, working = time.time(), at_work(self.study.path / "claims")
+        now, working = time.time(), at_work(self.study.path / "leases")
         most = self.study.info.suite.max_attempts
         left = [i for i in self.kinds if not finished(tried.get(i, []), most)]
         still = set(left)

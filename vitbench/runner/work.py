@@ -27,13 +27,13 @@ from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.memory import keep_freed_memory
 from vitbench.model.exactness import Incorrect, check
 from vitbench.model.weights import WeightsError
-from vitbench.runner.messages import Reply, Request, Stacked, Task
+from vitbench.runner.messages import EnsembleValues, Reply, Request, Task
 from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.sharing import sharing
 from vitbench.store import State
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.checkpoint import Checkpointing, Interrupted
-from vitbench.training.loop import train, train_stack, tune
+from vitbench.training.loop import train, train_ensemble, tune
 from vitbench.training.stepper import Diverged
 from vitbench.wording import sentence
 
@@ -130,10 +130,10 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     def say(text: str) -> None:
         send("progress", sentence(text))
 
-    if not request.stack:
+    if not request.ensemble:
         return train(trial, device, say, _checkpointing(request), weights)
-    members = train_stack((trial, *request.stack), device, say, weights)
-    return Stacked(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
+    members = train_ensemble((trial, *request.ensemble), device, say, weights)
+    return EnsembleValues(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
 
 
 def _tune(request: Request, device: torch.device, send: Send) -> Strict:

@@ -1,6 +1,6 @@
 """Leases: several drivers share one study, and each trial runs in only one of them.
 
-A lease is a file ``claims/<trial>.<generation>.json`` that is created by one driver and touched by it at intervals, its
+A lease is a file ``leases/<trial>.<generation>.json`` that is created by one driver and touched by it at intervals, its
 heartbeat. Another driver that finds the heartbeat stopped for three intervals takes the trial over by creating the next
 generation; of several that try, the file system lets one succeed. No file is ever renamed or taken away from its owner,
 so that no race can end with two owners: the highest generation owns the trial, and an owner that was only slow finds

@@ -17,7 +17,7 @@ from vitbench.environment import Environment, code_with
 from vitbench.store.files import content
 from vitbench.wording import last_lines, sentence
 
-SCHEMA: Literal[7] = 7
+SCHEMA: Literal[8] = 8
 """Version of the record's form; a file of another one is refused by name. No release wrote an earlier one."""
 
 State = Literal[
@@ -143,7 +143,9 @@ class TrainValues(Strict):
         None,
         description="what the first steps of each process took longer, likewise: compilation, autotuning, allocation",
     )
-    stacked: Annotated[int, Field(ge=1)] = Field(1, description="seeds of the cell that one program trained together")
+    ensemble_size: Annotated[int, Field(ge=1)] = Field(
+        1, description="seeds of the cell that one program trained together"
+    )
     notices: tuple[Text, ...] = Field(
         (), description="what the run did otherwise than its recipe asks; part of the record's"
     )
@@ -237,7 +239,7 @@ VALUES: Mapping[str, type[TrainValues | TuneValues | TimeValues]] = {
 class Record(Strict):
     """The immutable result of one attempt at a trial."""
 
-    schema_version: Literal[7] = SCHEMA
+    schema_version: Literal[8] = SCHEMA
     trial_id: Annotated[str, Field(pattern=r"^[0-9a-f]{20}$")]
     attempt: Annotated[int, Field(gt=0, le=1_000_000)]
     state: State

@@ -106,7 +106,7 @@ class StudyFolder:
             study.history.begin()
             attempts = study.attempts()
             if known is not None:
-                busy = {each.trial_id for each in at_work(path / "claims")}  # of a driver with another plan
+                busy = {each.trial_id for each in at_work(path / "leases")}  # of a driver with another plan
                 info = joined(known, info, busy.union(attempts))
             finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
             # First the history, then what it tells of: no change is there without its entry.

@@ -15,8 +15,8 @@ from vitbench.data.images import Splits
 from vitbench.model.build import Model, network
 from vitbench.model.weights import save_weights
 from vitbench.training.distillation import Student
+from vitbench.training.ensemble import Ensemble
 from vitbench.training.probe import Probe
-from vitbench.training.stack import Stack
 from vitbench.training.stepper import Stepper
 
 
@@ -26,7 +26,7 @@ def final_model(stepper: Stepper, spec: ModelSpec, member: int = 0) -> Model:
     Args:
         stepper: at the end of a training.
         spec: of the model.
-        member: its number in the stack; 0 of a trial that is alone.
+        member: its number in the ensemble; 0 of a trial that is alone.
     """
     model = network(spec)
     model.load_state_dict(_weights(stepper.modules().get("ema", stepper.module), member))
@@ -72,6 +72,6 @@ def _(module: Probe, member: int) -> dict[str, torch.Tensor]:
 
 
 @_weights.register
-def _(module: Stack, member: int) -> dict[str, torch.Tensor]:
-    stored = module.single.state_dict()  # tables that follow from the spec are in the stack, and in no file
-    return {name: tensor[member].detach().cpu() for name, tensor in module.stacked().items() if name in stored}
+def _(module: Ensemble, member: int) -> dict[str, torch.Tensor]:
+    stored = module.single.state_dict()  # tables that follow from the spec are in the ensemble, and in no file
+    return {name: tensor[member].detach().cpu() for name, tensor in module.tensors().items() if name in stored}

@@ -21,8 +21,8 @@ from vitbench.data.load import splits
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.build import Model, build_model
 from vitbench.model.counting import forward_flops, parameters_of
+from vitbench.model.pretrained import load_pretrained
 from vitbench.model.resized import at_size
-from vitbench.model.start import load_start
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
 from vitbench.store import Epoch, TrainValues, TuneValues
@@ -30,14 +30,14 @@ from vitbench.streams import derive
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
+from vitbench.training.ensemble import Ensemble
 from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
-from vitbench.training.members import logits
+from vitbench.training.per_member import logits
 from vitbench.training.pretraining import Pretrained, pretrain
 from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity
-from vitbench.training.stack import Stack
 from vitbench.training.stage import Progress
 from vitbench.training.stepper import Diverged, Stepper, TrainState, viewed
 
@@ -105,7 +105,7 @@ def train(
     return values
 
 
-def train_stack(
+def train_ensemble(
     trials: Sequence[TrainTrial], device: torch.device, progress: Progress, weights: Path | None = None
 ) -> list[TrainValues | Diverged]:
     """Train several seeds of one cell as one program: each gives what it gives alone, within rounding.
@@ -120,13 +120,13 @@ def train_stack(
         weights: see :func:`train`.
 
     Raises:
-        ValueError: where trials differ in more than their seeds, or cannot be stacked; the message says why.
+        ValueError: where trials differ in more than their seeds, or cannot be an ensemble; the message says why.
         Diverged: where all of them do.
     """
     if len({trial.model_copy(update={"seed": 0}).id for trial in trials}) > 1:
-        raise ValueError("trials of a stack differ in more than their seeds")
-    if reason := trials[0].unstackable():
-        raise ValueError(f"cannot be stacked: {reason}")
+        raise ValueError("trials of an ensemble differ in more than their seeds")
+    if reason := trials[0].ensemble_problem():
+        raise ValueError(f"cannot be trained as an ensemble: {reason}")
     return _trained(trials, device, progress, None, weights)
 
 
@@ -178,7 +178,7 @@ def _trained(
             reconstructions=base64.b64encode(pretrained.sheet).decode() if pretrained else None,
             peak_flops_per_s=peak,
             warm_up_seconds=warm_up / len(trials),
-            stacked=len(trials),
+            ensemble_size=len(trials),
             notices=fitted.notices,
         )
         for member, test in enumerate(tests)
@@ -253,12 +253,12 @@ def fit(
     models = [build_model(trial.model, trial.seed).to(device) for trial in trials]
     pretrained = teacher = objective = resumable = None
     where = stage.StageSetting(trials[0], data[0], device, memory, progress, checkpoint)
-    if recipe.start is not None:
+    if recipe.pretrained is not None:
         for each in models:
-            load_start(each, recipe.start)
+            load_pretrained(each, recipe.pretrained)
     if recipe.pretrain_epochs:
         pretrained = pretrain(_of_components(_one(models)), where)
-    model: nn.Module = Probe(_one(models)) if recipe.frozen else models[0] if len(models) == 1 else Stack(models)
+    model: nn.Module = Probe(_one(models)) if recipe.frozen else models[0] if len(models) == 1 else Ensemble(models)
     if recipe.has_teacher:
         teacher, model = teach(where), Student(_of_components(_one(models)))
         objective = taught(teacher.model, recipe)
@@ -299,7 +299,7 @@ def fit(
 
 
 def _one(models: Sequence[Model]) -> Model:
-    """The model of a trial that is alone: what is asked of it cannot be stacked."""
+    """The model of a trial that is alone: what is asked of it cannot be done in an ensemble."""
     (model,) = models
     return model
 

@@ -18,7 +18,7 @@ from vitbench.model.masked import MaskedAutoencoder, masked_autoencoder, masked_
 from vitbench.model.vit import VisionTransformer
 from vitbench.streams import derive
 from vitbench.training import stage
-from vitbench.training.members import Run
+from vitbench.training.per_member import Run
 from vitbench.training.stepper import autocast
 
 BETAS = (0.9, 0.95)

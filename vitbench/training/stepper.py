@@ -20,7 +20,7 @@ from vitbench.model.optimiser import learning_rate, make_optimiser, steps_of
 from vitbench.store import Epoch
 from vitbench.training.ema import Ema
 from vitbench.training.graphs import CapturePace, Graph
-from vitbench.training.members import Run, beside, clip, gradient_norms, logits
+from vitbench.training.per_member import Run, beside, clip, gradient_norms, logits
 
 CHECK_EVERY = 25
 """Steps between looks at the loss: a lost run should not go on for long."""
@@ -127,14 +127,14 @@ def label_loss(label_smoothing: float) -> Objective:
 
 
 class Stepper:
-    """A model or a stack of them, the optimiser, and the steps taken so far of all that the budget allows.
+    """A model or an ensemble, the optimiser, and the steps taken so far of all that the budget allows.
 
     Attributes:
         lost: member → why its run is lost; the others go on without it.
         graph: runs its steps, where the recipe asks for CUDA graphs.
 
     Args:
-        model: of one trial, or a :class:`vitbench.training.stack.Stack`.
+        model: of one trial, or a :class:`vitbench.training.ensemble.Ensemble`.
         recipe: of all members.
         images: on which each of them is trained in an epoch.
         device: where the model is.

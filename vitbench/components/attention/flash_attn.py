@@ -13,7 +13,7 @@ from vitbench.registry import component
     dtypes=("float16", "bfloat16"),
     packages=("flash_attn",),
     among={"head_width": (16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256)},
-    stacks=False,
+    vmap=False,
     source="Dao-AILab/flash-attention, flash_attn_interface.py; Dao 2023, FlashAttention-2, arXiv 2307.08691",
 )
 class FlashAttn(SelfAttention):

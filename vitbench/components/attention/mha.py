@@ -10,7 +10,7 @@ from vitbench.registry import component
 @component(
     exact=True,
     whole=True,
-    stacks=False,  # torch.vmap has no rule for the fused attention inside, and would call it once for each model
+    vmap=False,  # torch.vmap has no rule for the fused attention inside, and would call it once for each model
     offers=("dropout",),
     source="torch.nn.functional.multi_head_attention_forward",
 )

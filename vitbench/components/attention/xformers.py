@@ -12,7 +12,7 @@ from vitbench.registry import component
     devices=("cuda",),
     packages=("xformers",),
     among={"head_width": (16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256)},
-    stacks=False,
+    vmap=False,
     source="facebookresearch/xformers, xformers.ops.memory_efficient_attention; Rabe and Staats 2021, arXiv 2112.05682",
 )
 class XFormers(SelfAttention):

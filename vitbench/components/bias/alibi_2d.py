@@ -15,7 +15,7 @@ from vitbench.registry import component
 @component(
     needs={"attention": "bias"},
     every_patch=True,
-    stacks=False,  # one bias beside as many batches as models
+    vmap=False,  # one bias beside as many batches as models
     source="Press et al. 2021, ALiBi, arXiv 2108.12409, §3; in two dimensions: Fuller et al. 2023, CROMA, "
     "arXiv 2311.00566, §3",
 )

@@ -14,7 +14,7 @@ from vitbench.registry import component
     needs={"attention": "bias"},
     every_patch=True,
     one_size=True,
-    stacks=False,  # a parameter inside the attention that a stack folds
+    vmap=False,  # a parameter inside the attention that an ensemble folds
     source="Liu et al. 2021, Swin Transformer, arXiv 2103.14030, eq. 4; of class tokens: Bao et al. 2021, BEiT, "
     "arXiv 2106.08254, microsoft/unilm beit/modeling_finetune.py",
 )

@@ -18,7 +18,7 @@ LARGEST = 16.0
 @component(
     needs={"attention": "bias"},
     every_patch=True,
-    stacks=False,  # parameters inside the attention that a stack folds
+    vmap=False,  # parameters inside the attention that an ensemble folds
     flops={"o": 2048, "oh": 1024},
     source="Liu et al. 2021, Swin Transformer V2, arXiv 2111.09883, §3.3; microsoft/Swin-Transformer, "
     "models/swin_transformer_v2.py",

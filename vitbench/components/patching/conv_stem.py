@@ -15,7 +15,7 @@ from vitbench.registry import component
     among={"patch_size": (2, 4, 8, 16)},
     multiple_of={"dim": 8},
     flops={"pcdr": 9, "pddl": 9, "pdd": -7},
-    stacks=False,  # batch norms keep statistics
+    vmap=False,  # batch norms keep statistics
     source="Xiao et al. 2021, Early Convolutions Help Transformers See Better, arXiv 2106.14881, §4",
 )
 class ConvStem(Patching):

@@ -18,7 +18,7 @@ from vitbench.registry import component
     multiple_of={"dim": 16},
     options={"blocks": (2, 1, 8)},
     flops={"pcdr": 18, "pdd(blocks)": 36, "pdd(blocks)l": 36, "pddl": -8, "pdd": 2},
-    stacks=False,  # batch norms keep statistics
+    vmap=False,  # batch norms keep statistics
     source="Dosovitskiy et al. 2020, arXiv 2010.11929, §3.1, Hybrid Architecture; stages of ResNet-18: He et al. "
     "2016, arXiv 1512.03385, fig. 5 left and §4.2 (its form for small images)",
 )

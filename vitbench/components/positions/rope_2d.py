@@ -16,7 +16,7 @@ from vitbench.registry import component
     needs={"attention": "rotary"},
     multiple_of={"head_width": 4},
     options={"base": (100.0, 1.0, 1e6), "coordinates": ("patches", "unit"), "rescale": (1.0, 1.0, 10.0)},
-    stacks="rescale",
+    vmap="rescale",
     source="Heo et al. 2024, arXiv 2403.13298, axial frequencies, base 100; Su et al. 2021, arXiv 2104.09864; "
     "coordinates in [-1, 1] and rescaled: Siméoni et al. 2025, DINOv3, arXiv 2508.10104, §3.2, by 2",
 )

@@ -49,7 +49,7 @@ def _rows(view: View, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         counted = f", {n:,} training images" if n else ""
         recipe = [f"{trial.train.epochs} epochs", f"batch size {trial.train.batch_size}"]
         recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
-        interval = view.intervals.get((row["device"], row["cell"], row["origin"]))
+        interval = view.intervals.get((row["device"], row["cell"], row["environment"]))
         yield {
             "key": digest([info.data_identity or info.data_name, body.get("data"), body.get("train")]),
             "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": info.suite.name,

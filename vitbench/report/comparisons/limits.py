@@ -10,7 +10,7 @@ from vitbench.analysis.conditions import Condition
 from vitbench.analysis.side_by_side import SideBySide
 from vitbench.analysis.sides import Timing
 from vitbench.report.comparisons.comparison_tables import shared
-from vitbench.report.origins import with_changes
+from vitbench.report.environments import with_changes
 from vitbench.report.sections.caveats import Caveat, in_words
 from vitbench.report.sections.changes import Facts
 from vitbench.report.text import Md, enumerated, escape, listed
@@ -91,7 +91,7 @@ def _unrecorded(comparison: SideBySide) -> Facts:
 
 
 def _is_unrecorded(arm: Arm) -> bool:
-    return arm.platform is None or bool((arm.trials["origin"].isna() & (arm.trials["state"] == "ok")).any())
+    return arm.platform is None or bool((arm.trials["environment"].isna() & (arm.trials["state"] == "ok")).any())
 
 
 def _apart(comparison: SideBySide, number: int, base: int, kind: str) -> Md:

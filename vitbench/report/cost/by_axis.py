@@ -15,8 +15,8 @@ from vitbench.analysis.grouped import finished, texts
 from vitbench.analysis.paired import CONFIDENCE
 from vitbench.report.cost.speed import CONTROL, axes_of, geometric_mean
 from vitbench.report.document import Bar, Block, Scale, table
+from vitbench.report.environments import of_environment
 from vitbench.report.groups import RUNS, TimeGroup
-from vitbench.report.origins import of_origin
 from vitbench.report.text import NOTHING, Md, bold, count, escape, fixed, probability, ranging
 from vitbench.report.view import View
 from vitbench.wording import plural
@@ -61,20 +61,20 @@ def table_of(view: View, group: TimeGroup) -> list[Block]:
     if without := [each for each in speeds if not each.blocks]:
         rows = view.runs(group.device) if runs else view.timings(group)
         rows = rows[rows["factorial"].astype(bool)]
-        words = [view.origins.absence(rows[[text == e.value for text in texts(rows[e.axis])]]) for e in without]
+        words = [view.environments.absence(rows[[text == e.value for text in texts(rows[e.axis])]]) for e in without]
         named = (f"{view.axis_names[e.axis]} {e.value} ({word})" for e, word in zip(without, words, strict=True))
         caption += f" Without a result: {', '.join(named)}."
     return [table(lines, RIGHT, caption=escape(caption), bars={SPEED: (bars, scale())}, optional=OPTIONAL)]
 
 
 def axes_frame(view: View) -> pd.DataFrame:
-    """Speeds by axis as numbers: a row for each device, setting, origin, axis and value but the reference."""
+    """Speeds by axis as numbers: a row for each device, setting, environment, axis and value but the reference."""
     lines = []
     for group, speeds in judged(view).items():
         of_runs = {"batch_size": "", "level": ""} if group.mode == RUNS else {}
         where = {"device": group.device, "dtype": group.dtype, "batch_size": group.batch_size, "mode": group.mode,
                  "level": group.level, "level_shape": group.shape,
-                 "origin": view.origins.letter(group.origin)} | of_runs  # fmt: skip
+                 "environment": view.environments.letter(group.environment)} | of_runs  # fmt: skip
         lines += [{**where, **asdict(replace(each, group=None))} for each in speeds]
     return pd.DataFrame(lines).drop(columns="group", errors="ignore")
 
@@ -89,14 +89,15 @@ def _of_timings(view: View) -> Iterable[AxisSpeed]:
 
 def training(view: View, device: str) -> list[TimeGroup]:
     """The training runs on a device, of each environment."""
-    origins = view.origins.of(view.runs(device))
-    return [TimeGroup(device, origin=o, letter=view.origins.on(o, origins)[0].removeprefix(" on ")) for o in origins]
+    keys = view.environments.of(view.runs(device))
+    letters = [view.environments.on(key, keys)[0].removeprefix(" on ") for key in keys]
+    return [TimeGroup(device, environment=k, letter=x) for k, x in zip(keys, letters, strict=True)]
 
 
 def _of_training(view: View) -> Iterable[AxisSpeed]:
     for group in [group for device in view.train_devices for group in training(view, device)]:
         runs = view.runs(group.device, [*view.axes, "factorial", "started_at", "train_images_per_s"])
-        rows = of_origin(finished(runs[runs["factorial"].astype(bool)]), group.origin)
+        rows = of_environment(finished(runs[runs["factorial"].astype(bool)]), group.environment)
         rows = rows[rows["train_images_per_s"] > 0]
         # Seeds of one program have one start and one speed: together they are one repetition.
         unit = rows.groupby(["cell", "started_at"], sort=False)["seed"].transform("min")

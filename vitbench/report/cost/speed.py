@@ -36,7 +36,8 @@ def baseline(view: View, group: TimeGroup) -> dict[str, Any] | None:
 def by_cell(view: View, group: TimeGroup) -> Table:
     """The table of a group that has a result: a row for each planned cell, then the A/A control."""
     planned, rows = view.timings(group), view.timed(group).to_dict("records")
-    missing, timings, base = view.origins.missing(planned), {row["cell"]: row for row in rows}, baseline(view, group)
+    missing, base = view.environments.missing(planned), baseline(view, group)
+    timings = {row["cell"]: row for row in rows}
     assert base is not None
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     axes = () if group.level == "model" else axes_of(view, group)

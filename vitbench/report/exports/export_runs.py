@@ -60,7 +60,7 @@ class TrackedRun:
 
     planned: PlannedTrial  # whose it is
     record: Record  # the record
-    tags: Mapping[str, str]  # state, device, commit and other origins of the numbers
+    tags: Mapping[str, str]  # state, device, commit and other environments of the numbers
 
     @property
     def began(self) -> float:

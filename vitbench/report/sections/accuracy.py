@@ -15,8 +15,8 @@ from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, finished, matched
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.verdicts import Judged
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
+from vitbench.report.environments import of_environment, states_of
 from vitbench.report.groups import Group
-from vitbench.report.origins import of_origin, states_of
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked, words_of
 from vitbench.report.text import (
@@ -73,7 +73,7 @@ def functions(view: View, group: Group) -> list[Function]:
     """The functions of a group that have a result, the highest mean first."""
     of_device = view.runs(group.device, [ACCURACY], judged=True)
     planned = of_device.groupby("function", sort=False)["seed"].nunique()
-    runs = finished(of_origin(of_device, group.origin))
+    runs = finished(of_environment(of_device, group.environment))
     runs = runs[runs[ACCURACY].notna()]
     results = []
     for first, rows in runs.groupby("function", sort=False):
@@ -106,7 +106,7 @@ def _by_function(view: View, group: Group) -> list[Block]:
     if results:
         blocks += [_table(view, group, results[:MAX_CELLS]), *cut(len(results), MAX_CELLS)]
     known = {cell for each in results for cell in each.cells}
-    missing = view.origins.missing(view.runs(group.device, judged=True))
+    missing = view.environments.missing(view.runs(group.device, judged=True))
     if words := Counter(word for cell, word in missing.items() if cell not in known):
         numbers = "; ".join(f"{escape(word)}: {plural(number, 'cell')}" for word, number in words.items())
         blocks.append(Md(f"Without a result here: {numbers}."))
@@ -117,7 +117,7 @@ def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
     judged = [e.judged for e in group.conclusions.effects] + group.conclusions.variants if group.conclusions else []
     against_first = {j.comparison.cells[0]: j for j in judged if j.comparison.cells[1:] == (view.cells[0],)}
     records = view.cost_by_cell.to_dict("records")
-    costs = {r["cell"]: r for r in records if (r["device"], r["origin"]) == (group.device, group.origin)}
+    costs = {r["cell"]: r for r in records if (r["device"], r["environment"]) == (group.device, group.environment)}
     whole = view.trials[(view.trials["kind"] == "train") | (view.trials["level"] == "model")]
     sizes = whole.groupby("cell", sort=False)[["parameters", "forward_flops"]].first().to_dict("index")
     best = _best(view, results)
@@ -207,13 +207,13 @@ def _best(view: View, results: Sequence[Function]) -> list[Function]:
 
 
 def by_cell_frame(view: View) -> pd.DataFrame:
-    """A row for each device, cell and origin; for a cell without a result, one with its state."""
+    """A row for each device, cell and environment; for a cell without a result, one with its state."""
     values = view.trials.drop_duplicates("cell").set_index("cell")[list(view.axes)]
     states = {device: states_of(rows) for device, rows in view.judged.groupby("device", sort=False)}
     planned = view.judged.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
-    keys = frame[["device", "cell", "origin"]].itertuples(index=False, name=None)
+    keys = frame[["device", "cell", "environment"]].itertuples(index=False, name=None)
     intervals = [view.intervals.get(key) for key in keys]
     place = list(frame.columns).index(STD) + 1
     for name in ("high", "low"):
@@ -224,25 +224,25 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
     frame = frame.assign(**stood_for)
     frame["state"] = [states[d][c] for d, c in zip(frame["device"], frame["cell"], strict=True)]
-    frame["origin"] = view.origins.letters_of(frame["origin"])
-    first = ["device", "cell", *view.axes, "state", "origin", "n", "planned", *stood_for]
+    frame["environment"] = view.environments.letters_of(frame["environment"])
+    first = ["device", "cell", *view.axes, "state", "environment", "n", "planned", *stood_for]
     return frame[[*first, *(c for c in frame.columns if c not in first)]]
 
 
 def axes_frame(view: View) -> pd.DataFrame:
-    """Marginal means over matched blocks: a row for each device, origin, axis and value."""
+    """Marginal means over matched blocks: a row for each device, environment, axis and value."""
     lines = []
     for group in view.groups:
-        for axis in view.axes if group.origin else ():
-            rows = of_origin(view.runs(group.device, judged=axis not in view.equivalent_axes), group.origin)
+        for axis in view.axes if group.environment else ():
+            rows = of_environment(view.runs(group.device, judged=axis not in view.equivalent_axes), group.environment)
             blocks = matched(rows, view.axes, axis, ACCURACY, TRAIN_BLOCK)
             differences = blocks.differences()
             lines += [
-                (group.device, view.origins.letter(group.origin), axis, value, blocks.reference, len(column),
+                (group.device, view.environments.letter(group.environment), axis, value, blocks.reference, len(column),
                  blocks.incomplete, column.mean(), differences[value].mean(), differences[value].std(ddof=1))
                 for value, column in blocks.table.items()
             ]  # fmt: skip
-    columns = ["device", "origin", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
+    columns = ["device", "environment", "axis", "value", "reference", "blocks", "incomplete_blocks", MEAN,
                "difference_points_mean", "difference_points_std"]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)
 
@@ -251,7 +251,7 @@ def published(view: View, group: Group) -> list[Block]:
     """Published and measured side by side, accuracy and images a second; nothing where the suite names no number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published_source"].notna()]
     timed = rows["published_images_per_s"].notna().any()
-    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["origin"] == group.origin)
+    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["environment"] == group.environment)
     results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
     lines = []
     for row in rows.drop_duplicates("cell").to_dict("records"):

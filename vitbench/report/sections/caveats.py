@@ -16,7 +16,7 @@ from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets
-from vitbench.report.origins import with_changes
+from vitbench.report.environments import with_changes
 from vitbench.report.sections import changes
 from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.setup import who_has
@@ -138,21 +138,20 @@ def _shared_machine(view: View) -> Facts:
 
 
 def _environments(view: View) -> Facts:
-    if view.origins.several:
-        origin, *_ = view.origins.environments
-        first, *others = view.origins.environments.values()
+    if view.environments.several:
+        (key, first), *others = view.environments.fingerprints.items()
         names = [n for n in Environment.model_fields if n not in MOVING or n == "threads"]
-        differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(first, n) for e in others)]
-        other = (view.trials["state"] == "ok") & (view.trials["origin"] != origin)
+        differing = [DIFFERING.get(n, n) for n in names if any(getattr(e, n) != getattr(first, n) for _, e in others)]
+        other = (view.trials["state"] == "ok") & (view.trials["environment"] != key)
         yield {"number": int(other.sum()), "what": ", ".join(differing)}
 
 
 def _other_code(view: View) -> Facts:
-    codes = {origin: environment.code for origin, environment in view.origins.environments.items()}
+    codes = {key: environment.code for key, environment in view.environments.fingerprints.items()}
     if len(set(codes.values())) > 1:
-        made = view.trials[["origin", "started_at"]].dropna()
-        latest = codes[made.sort_values("started_at", kind="stable")["origin"].iloc[-1]]
-        yield {"number": int((made["origin"].map(codes) != latest).sum())}
+        made = view.trials[["environment", "started_at"]].dropna()
+        latest = codes[made.sort_values("started_at", kind="stable")["environment"].iloc[-1]]
+        yield {"number": int((made["environment"].map(codes) != latest).sum())}
 
 
 def _plugins(view: View) -> Facts:

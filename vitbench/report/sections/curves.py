@@ -35,7 +35,7 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 
 
 def learning_curves(view: View, files: Files) -> list[Block]:
-    """The curves of each device and origin, and their numbers; nothing where no training run finished."""
+    """The curves of each device and environment, and their numbers; nothing where no training run finished."""
     blocks = files.pictures(pictures(view))
     unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
     numbers = view.epochs.drop(columns=["trial_id", *unknown]).round(DIGITS)

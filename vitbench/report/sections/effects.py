@@ -257,7 +257,8 @@ def _every(view: View) -> Iterator[tuple[dict[str, object], Row]]:
         runs = conclusions.runs
         for row in rows_of(view, conclusions):
             compared = row.name if row.tested else row.judged.comparison.label
-            yield {"device": runs.device, "origin": view.origins.letter(runs.origin), "family": row.family,
+            letter = view.environments.letter(runs.environment)
+            yield {"device": runs.device, "environment": letter, "family": row.family,
                    "comparison": compared}, row  # fmt: skip
 
 
@@ -274,7 +275,7 @@ def frame(view: View) -> pd.DataFrame:
         }  # fmt: skip
         looked = {"look": j.look, "confidence": j.confidence} if view.looking else {}
         lines.append({**named, **dict(zip(NUMBERS, values, strict=True)), **claim, **looked})
-    columns = ["device", "origin", "family", "comparison", *NUMBERS, "expected", "published_points", "outcome",
+    columns = ["device", "environment", "family", "comparison", *NUMBERS, "expected", "published_points", "outcome",
                "small", *(["look", "confidence"] if view.looking else [])]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)
 
@@ -286,4 +287,4 @@ def by_seed(view: View) -> pd.DataFrame:
         for named, row in _every(view)
         for seed, delta in zip(row.judged.comparison.seeds, row.judged.comparison.deltas, strict=False)
     ]
-    return pd.DataFrame(lines, columns=["device", "origin", "family", "comparison", "seed", "difference_points"])
+    return pd.DataFrame(lines, columns=["device", "environment", "family", "comparison", "seed", "difference_points"])

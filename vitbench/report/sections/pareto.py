@@ -86,7 +86,7 @@ def weighed(view: View) -> Iterator[Weighed]:
 
 def _gains(view: View, group: Group) -> pd.DataFrame:
     """Cell → its accuracy. Equivalent implementations are one experiment, done several times: averaged seed by seed."""
-    rows = view.by_cell[(view.by_cell["device"] == group.device) & (view.by_cell["origin"] == group.origin)]
+    rows = view.by_cell[(view.by_cell["device"] == group.device) & (view.by_cell["environment"] == group.environment)]
     gains = rows.set_index("cell")[[MEAN, STD, "n", "planned"]].assign(**{POOLED: False})
     gains[SURVIVED] = gains["n"] < gains["planned"]
     runs = view.done(group, [ACCURACY])

@@ -71,8 +71,9 @@ def settings(view: View) -> Bullets:
     if moments := sorted(moment.replace(tzinfo=moment.tzinfo or UTC) for moment in starts):
         first, last = (f"{moments[n].astimezone(UTC):%Y-%m-%d %H:%M}" for n in (0, -1))
         rows.append(("first and last start", Md(f"{first} UTC, {last} UTC")))
-    rows += [(f"environment {view.origins.letter(o)}" if view.origins.several else "environment", _environment(view, o))
-             for o in view.origins.environments]  # fmt: skip
+    several, letter = view.environments.several, view.environments.letter
+    rows += [(f"environment {letter(key)}" if several else "environment", _environment(view, key))
+             for key in view.environments.fingerprints]  # fmt: skip
     return Bullets([Md(f"**{name}**: {value}") for name, value in rows])
 
 
@@ -159,10 +160,10 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
 WORDS = {"tune": "tuning run", "train": "training run", "time": "timing"}
 
 
-def _environment(view: View, origin: str) -> Md:
-    """The machine and the software of the results of one origin, their commits, and how many there are."""
-    trials = view.trials[view.trials["origin"] == origin]
-    e, threads = view.origins.environments[origin], trials.dropna(subset="threads").groupby("kind")["threads"]
+def _environment(view: View, key: str) -> Md:
+    """The machine and the software of the results of one environment, their commits, and how many there are."""
+    trials = view.trials[view.trials["environment"] == key]
+    e, threads = view.environments.fingerprints[key], trials.dropna(subset="threads").groupby("kind")["threads"]
     counted = {
         str(kind): f"{plural(len(rows), WORDS[str(kind)])} ({plural(int(rows.iloc[0]), 'CPU thread')} each)"
         for kind, rows in threads

@@ -79,7 +79,7 @@ def facts(view: View) -> dict[str, str]:
         texts["epochs"] = f"{span(epochs)} {'epoch' if epochs == {1} else 'epochs'}"
     if trained:
         texts["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"
-    if environments := list(view.origins.environments.values()):
+    if environments := list(view.environments.fingerprints.values()):
         named = dict.fromkeys(each.machine for each in environments)
         texts["device"] = next(iter(named)) if len(named) == 1 else f"{len(named)} machines"
     if (states := view.trials["state"]).size:

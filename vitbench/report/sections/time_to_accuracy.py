@@ -49,7 +49,7 @@ def _reached(row: Mapping[Any, Any]) -> str:
 
 
 def _line(view: View, row: Mapping[Any, Any]) -> dict[str, Md]:
-    on = f"{row['device']} {row['origin']}" if view.origins.several else row["device"]
+    on = f"{row['device']} {row['environment']}" if view.environments.several else row["device"]
     ends = ranging(row["low_pct"], row["high_pct"], view.decimals)
     line = {
         "cell": escape(row["cell"]),
@@ -66,7 +66,7 @@ def _line(view: View, row: Mapping[Any, Any]) -> dict[str, Md]:
 
 
 def frame(view: View) -> pd.DataFrame:
-    """A row for each goal, device and origin that has a result.
+    """A row for each goal, device and environment that has a result.
 
     The time is counted once what a run is made of has been compiled, as in
     https://github.com/KellerJordan/cifar10-airbench: evaluation is no part of it, pre-training and a teacher's
@@ -77,17 +77,18 @@ def frame(view: View) -> pd.DataFrame:
     for goal in view.study.info.goals:
         planned = view.train.loc[view.train["cell"] == goal.cell, "device"].value_counts().to_dict()
         of_cell = measured[measured["cell"] == goal.cell]
-        for (device, origin), runs in of_cell.groupby(["device", "origin"], sort=False):
+        for (device, environment), runs in of_cell.groupby(["device", "environment"], sort=False):
             times = runs[["warm_up_seconds", "train_seconds", "preparation_seconds"]].astype("float64")
             times["training_seconds"] = times["train_seconds"] + times["preparation_seconds"] - times["warm_up_seconds"]
             mean, of_mean = float(runs[ACCURACY].mean()), interval(runs[ACCURACY].tolist())
             lines.append({
-                "cell": goal.cell, "device": device, "origin": view.origins.letter(str(origin)),
+                "cell": goal.cell, "device": device, "environment": view.environments.letter(str(environment)),
                 "goal_pct": goal.test_accuracy, "n": len(runs), "planned": planned[str(device)],
                 "test_accuracy_pct_mean": mean, "low_pct": of_mean.low, "high_pct": of_mean.high,
                 "reached": len(runs) == planned[str(device)] and mean >= goal.test_accuracy,
                 **{f"{key}_{end}": times[key].agg(end) for key in SECONDS.values() for end in ("mean", "std")},
             })  # fmt: skip
-    columns = ["cell", "device", "origin", "goal_pct", "n", "planned", "test_accuracy_pct_mean", "low_pct", "high_pct",
-               "reached", *(f"{key}_{end}" for end in ("mean", "std") for key in SECONDS.values())]  # fmt: skip
+    columns = ["cell", "device", "environment", "goal_pct", "n", "planned", "test_accuracy_pct_mean", "low_pct",
+               "high_pct", "reached",
+               *(f"{key}_{end}" for end in ("mean", "std") for key in SECONDS.values())]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)

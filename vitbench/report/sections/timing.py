@@ -10,8 +10,8 @@ from vitbench.analysis.grouped import finished
 from vitbench.analysis.results import TIMING
 from vitbench.report.cost import by_axis, speed
 from vitbench.report.document import Block, Heading
+from vitbench.report.environments import of_environment
 from vitbench.report.figures.charts import Colouring, Picture, Roofline
-from vitbench.report.origins import of_origin
 from vitbench.report.output import Files
 from vitbench.report.sections.curves import THROUGHPUT, trends
 from vitbench.report.text import Md, cut, span
@@ -52,7 +52,7 @@ def _settings(view: View) -> list[Block]:
         rows = view.timings(group)
         blocks.append(Heading(speed.headed(view, group)))
         if view.timed(group).empty:
-            blocks.append(Md(f"{plural(rows['cell'].nunique(), 'cell')}: {view.origins.absence(rows)}."))
+            blocks.append(Md(f"{plural(rows['cell'].nunique(), 'cell')}: {view.environments.absence(rows)}."))
             continue
         blocks += [
             speed.by_cell(view, group),
@@ -65,14 +65,14 @@ def _settings(view: View) -> list[Block]:
 def frame(view: View) -> pd.DataFrame:
     """All timings as numbers, a row for each planned one."""
     columns = ["level", "level_shape", "device", "dtype", "batch_size", "mode", "cell", *view.axes, "state",
-               "origin", "latency_ms_p50",
+               "environment", "latency_ms_p50",
                "latency_ms_p25", "latency_ms_p75", "process_ms_min", "process_ms_max", "images_per_s",
                "peak_memory_mib", "peak_reserved_mib", "first_ms", "parameters", "forward_flops", "flops", "bytes",
                "energy_mj_per_image", "largest_batch", *TIMING]  # fmt: skip
     numbers = view.time[columns].copy()
     if numbers["drift"].isna().all():
         numbers = numbers.drop(columns="drift")
-    numbers["origin"] = view.origins.letters_of(numbers["origin"])
+    numbers["environment"] = view.environments.letters_of(numbers["environment"])
     return numbers
 
 
@@ -87,7 +87,7 @@ CAPTION = (
 
 
 def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
-    """For each device, dtype and origin achieved operations per second over operations per byte; one point a timing.
+    """Achieved operations per second over operations per byte by device, dtype and environment; one point a timing.
 
     The first axis of ``colour_by`` that differs between timings colours them. Source: Williams, Waterman and Patterson
     2009, "Roofline: an insightful visual performance model".
@@ -97,10 +97,10 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
     rows = rows[measured & (rows["flops_per_s"] > 0) & (rows["intensity"] > 0)]
     pictures = []
     for (device, dtype), of_device in rows.groupby(["device", "dtype"], sort=False):
-        origins = view.origins.of(of_device)
-        for origin in origins:
-            on, suffix = view.origins.on(origin, origins)
-            timings = of_origin(of_device, origin)
+        keys = view.environments.of(of_device)
+        for key in keys:
+            on, suffix = view.environments.on(key, keys)
+            timings = of_environment(of_device, key)
             colour, points, common = _points(view, timings, colour_by)
             ceilings = timings[[*SETTING, *CEILINGS]].drop_duplicates()
             flops, of_bytes = ((float(ceilings[c].min()), float(ceilings[c].max())) for c in CEILINGS)

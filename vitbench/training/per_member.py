@@ -1,4 +1,4 @@
-"""Members: the models of one training program, one or a stack of seeds, along a first axis."""
+"""Logits, gradient norms and clipping by member of an ensemble, along a first axis; a single model is one member."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from vitbench.model.optimiser import Weight, weights
-from vitbench.training.stack import Stack
+from vitbench.training.ensemble import Ensemble
 
 Run = Callable[..., Tensor]
 """A model as it is called with what it takes, images first."""
 
 
 @weights.register
-def _(model: Stack) -> list[Weight]:
-    stacked = dict(zip(model.names, model.weights, strict=True))
-    return [Weight(w.name, stacked[w.name], w.decays, w.hidden) for w in weights(model.single)]
+def _(model: Ensemble) -> list[Weight]:
+    tensors = dict(zip(model.names, model.weights, strict=True))
+    return [Weight(w.name, tensors[w.name], w.decays, w.hidden) for w in weights(model.single)]
 
 
 def beside(of_members: Sequence[Tensor]) -> Tensor:
@@ -40,7 +40,7 @@ def logits(model: nn.Module, run: Run, images: Sequence[Tensor]) -> Tensor:
 
 
 @logits.register
-def _(model: Stack, run: Run, images: Sequence[Tensor]) -> Tensor:
+def _(model: Ensemble, run: Run, images: Sequence[Tensor]) -> Tensor:
     return run(beside(images))
 
 
@@ -51,7 +51,7 @@ def gradient_norms(model: nn.Module) -> Tensor:
 
 
 @gradient_norms.register
-def _(model: Stack) -> Tensor:
+def _(model: Ensemble) -> Tensor:
     of_each = torch.stack([torch.linalg.vector_norm(g.flatten(1), dim=1) for g in _gradients(model)])
     norms: Tensor = torch.linalg.vector_norm(of_each, dim=0)
     return norms
@@ -68,7 +68,7 @@ def clip(model: nn.Module, most: float) -> Tensor:
 
 
 @clip.register
-def _(model: Stack, most: float) -> Tensor:
+def _(model: Ensemble, most: float) -> Tensor:
     norms = gradient_norms(model)
     scale = (most / (norms + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
     for gradient in _gradients(model):

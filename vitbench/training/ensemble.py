@@ -1,4 +1,4 @@
-"""Stack: several seeds of a cell trained as one program.
+"""Ensemble: several seeds of a cell trained as one program.
 
 Their parameters lie in one tensor each, models first, and torch.vmap runs them side by side. A product of a batch and a
 matrix becomes one of S batches and S matrices; attention, which has no parameters, sees S times the batch. So a small
@@ -21,7 +21,7 @@ from vitbench.components.contracts import SelfAttention
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-class Stack(nn.Module):
+class Ensemble(nn.Module):
     """S models of one specification as one.
 
     Attributes:
@@ -55,10 +55,10 @@ class Stack(nn.Module):
             logits: Tensor = functional_call(called, tensors, (pixels,))
             return logits
 
-        out: Tensor = torch.vmap(logits_of)(self.stacked(), images)
+        out: Tensor = torch.vmap(logits_of)(self.tensors(), images)
         return out
 
-    def stacked(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
         """Name → parameter or buffer of all models, (S, …)."""
         buffers = {name: getattr(self, f"buffer_{index}") for index, name in enumerate(self.buffer_names)}
         return {**dict(zip(self.names, self.weights, strict=True)), **buffers}

@@ -20,7 +20,7 @@ from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.model.build import build_model
-from vitbench.model.start import check_start, load_start
+from vitbench.model.pretrained import check_pretrained, load_pretrained
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, save_weights
@@ -47,7 +47,7 @@ def test_weights_of_ours_and_of_timms_names(tmp_path: Path) -> None:
     for file in (ours, theirs):
         model = built(0)
         assert not same(model, trained)
-        load_start(model, str(file))
+        load_pretrained(model, str(file))
         assert same(model, trained)
 
 
@@ -55,14 +55,14 @@ def test_weights_of_ours_and_of_timms_names(tmp_path: Path) -> None:
 def test_a_head_for_other_classes_keeps_its_own(names: str, tmp_path: Path) -> None:
     trained, model, file = built(1, num_classes=7), built(0), tmp_path / "w.safetensors"
     save_weights(trained, file) if names == "ours" else save_file(to_timm(trained), file)
-    load_start(model, str(file))
+    load_pretrained(model, str(file))
     assert same(model, trained, but="head.") and torch.equal(model.head.weight, built(0).head.weight)
 
 
 def test_ours_of_another_model_are_told_in_our_names(tmp_path: Path) -> None:
     file = save_weights(built(1, depth=2), tmp_path / "deep.safetensors")
     with pytest.raises(WeightsError, match=rf"{file}: unexpected: encoder.blocks.1"):
-        load_start(built(0), str(file))
+        load_pretrained(built(0), str(file))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_ours_of_another_function_of_the_same_tensors_are_refused(
     assert isinstance(model, VisionTransformer)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     with pytest.raises(WeightsError, match=f"{file}: its weights are of another function: {message}"):
-        load_start(model, str(file))
+        load_pretrained(model, str(file))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
@@ -94,16 +94,16 @@ def test_a_resnet_starts_from_torchvisions_weights_and_computes_what_it_does(tmp
     images = torch.rand(2, 3, 64, 64)
     for classes in (7, 10):
         spec = ModelSpec(architecture="resnet18_imagenet", image_size=64, num_classes=classes)
-        check_start(spec, source)
+        check_pretrained(spec, source)
         model, fresh = (build_model(spec, 0).eval() for _ in range(2))
-        load_start(model, source)
+        load_pretrained(model, source)
         if classes == 7:
             torch.testing.assert_close(model(images), theirs(images))
         else:
             assert torch.equal(model.head.weight, fresh.head.weight), "other classes: the head is its own"
     small = build_model(ModelSpec(architecture="resnet18"), 0)
     with pytest.raises(WeightsError, match=r"body.conv1.weight is \(64, 3, 7, 7\)"):
-        load_start(small, source)
+        load_pretrained(small, source)
 
 
 @pytest.mark.parametrize("attention", ["per_head", "batched"])
@@ -111,25 +111,25 @@ def test_ours_of_an_equivalent_implementation_are_taken(attention: str, tmp_path
     file = save_weights(built(1), tmp_path / "w.safetensors")
     model = build_model(MODEL.model_copy(update={"attention": attention}), 0)
     assert isinstance(model, VisionTransformer)
-    load_start(model, str(file))
+    load_pretrained(model, str(file))
     assert same(model, built(1))
 
 
 @pytest.mark.parametrize("name", ["timm:hf-hub:x/y", "timm:../x", "timm:"])
 def test_timms_names_lead_nowhere_else(name: str) -> None:
     with pytest.raises(ValueError, match="takes the name of a model"):
-        TrainSpec(start=name)
+        TrainSpec(pretrained=name)
 
 
 def test_a_file_that_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
     file = save_weights(built(1), tmp_path / "w.safetensors")
     with pytest.raises(WeightsError, match="changed since"):
-        load_start(built(0), f"{file}#sha256={'0' * 16}")
+        load_pretrained(built(0), f"{file}#sha256={'0' * 16}")
 
 
-def suite(folder: Path, start: Path | str) -> Path:
-    """The small suite with weights to start from."""
-    return folder / suite_file(folder, f"start = '{start}'")
+def suite(folder: Path, weights: Path | str) -> Path:
+    """The small suite with pretrained weights."""
+    return folder / suite_file(folder, f"pretrained = '{weights}'")
 
 
 def test_a_trial_is_known_by_the_content_and_not_by_the_path(tmp_path: Path) -> None:
@@ -142,7 +142,9 @@ def test_a_trial_is_known_by_the_content_and_not_by_the_path(tmp_path: Path) -> 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
     missing = tmp_path / "missing.safetensors"
-    with pytest.raises(SpecError, match=f"train.start: {missing}: No such file or directory; give a .safetensors file"):
+    with pytest.raises(
+        SpecError, match=f"train.pretrained: {missing}: No such file or directory; give a .safetensors file"
+    ):
         plan(read_suite(suite(tmp_path, missing)), "cpu")
 
 
@@ -166,20 +168,20 @@ def test_weights_of_another_model_are_refused_before_anything_runs(
     if not message:
         assert plan(read_suite(planned), "cpu").trials
         return
-    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.start: {file}: {message}")):
+    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.pretrained: {file}: {message}")):
         plan(read_suite(planned), "cpu")
 
 
 def test_weights_of_another_function_are_refused_before_anything_runs(tmp_path: Path) -> None:
     file = save_weights(built(1, heads=4), tmp_path / "w.safetensors")
-    with pytest.raises(SpecError, match=r"train.start: .*its weights are of another function: their heads is 4"):
+    with pytest.raises(SpecError, match=r"train.pretrained: .*its weights are of another function: their heads is 4"):
         plan(read_suite(suite(tmp_path, file)), "cpu")
 
 
 def test_a_file_that_is_no_safetensors_is_refused_before_anything_runs(tmp_path: Path) -> None:
     file = tmp_path / "w.safetensors"
     file.write_bytes(b"no weights")
-    with pytest.raises(SpecError, match=r"train.start: .*this file is none or is damaged"):
+    with pytest.raises(SpecError, match=r"train.pretrained: .*this file is none or is damaged"):
         plan(read_suite(suite(tmp_path, file)), "cpu")
 
 
@@ -198,7 +200,7 @@ def test_names_that_timm_does_not_have_are_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
     file = suite(tmp_path, f"timm:{name}")
-    with pytest.raises(SpecError, match=re.escape(f"train.start: timm:{name}: {message}")):
+    with pytest.raises(SpecError, match=re.escape(f"train.pretrained: timm:{name}: {message}")):
         plan(read_suite(file), "cpu")
     (tmp_path / "weights").mkdir()
     save_weights(built(1), tmp_path / "weights" / f"{name}.safetensors")
@@ -207,7 +209,7 @@ def test_names_that_timm_does_not_have_are_refused_before_anything_runs(
 
 def test_training_starts_from_them(tmp_path: Path) -> None:
     file = save_weights(built(1), tmp_path / "w.safetensors")
-    recipe = TRAIN.model_copy(update={"start": str(file), "frozen": True})
+    recipe = TRAIN.model_copy(update={"pretrained": str(file), "frozen": True})
     probe = fit([train_trial(train=recipe)], CPU, silent).stepper.module
     assert isinstance(probe, Probe) and isinstance(probe.model, VisionTransformer)
     assert same(probe.model, built(1), but="head.")
@@ -218,14 +220,14 @@ def test_timms_are_found_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "weights").mkdir()
     trained, model = built(1), built(0)
     save_file(to_timm(trained), tmp_path / "weights" / "a_model.safetensors")
-    load_start(model, "timm:a_model")
+    load_pretrained(model, "timm:a_model")
     assert same(model, trained)
 
 
 def test_what_cannot_be_had_says_where_a_file_may_be_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
     with pytest.raises(WeightsError, match=f"or put a file of its weights at {tmp_path}/weights/no_such_model"):
-        load_start(built(0), "timm:no_such_model")
+        load_pretrained(built(0), "timm:no_such_model")
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(WeightsError, match="timm is not installed: pip install timm"):
-        load_start(built(0), "timm:no_such_model")
+        load_pretrained(built(0), "timm:no_such_model")

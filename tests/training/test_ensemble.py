@@ -15,11 +15,11 @@ from vitbench.config import ModelSpec, TrainTrial
 from vitbench.data.batches import Batch
 from vitbench.model.contract import fitted
 from vitbench.store import TrainValues
-from vitbench.training.loop import train, train_stack
+from vitbench.training.loop import train, train_ensemble
 from vitbench.training.stepper import Diverged
 
 SEEDS = (0, 1, 5)
-OF_THE_PROGRAM = TIMED | {"stacked"}
+OF_THE_PROGRAM = TIMED | {"ensemble_size"}
 
 
 def trials(model: ModelSpec = MODEL, **changes: Any) -> list[TrainTrial]:
@@ -27,15 +27,15 @@ def trials(model: ModelSpec = MODEL, **changes: Any) -> list[TrainTrial]:
     return [train_trial(model=model, train=recipe, seed=seed) for seed in SEEDS]
 
 
-def alike(stacked: TrainValues | Diverged, alone: TrainValues) -> None:
+def alike(member: TrainValues | Diverged, alone: TrainValues) -> None:
     """But for rounding, of which a few steps make little; and time, which is the whole program's."""
-    assert isinstance(stacked, TrainValues)
-    for epoch, other in zip(stacked.epochs, alone.epochs, strict=True):
+    assert isinstance(member, TrainValues)
+    for epoch, other in zip(member.epochs, alone.epochs, strict=True):
         assert epoch.train_loss == pytest.approx(other.train_loss, abs=2e-4)
         assert epoch.validation_loss == pytest.approx(other.validation_loss, abs=2e-4)
-    assert stacked.test_loss == pytest.approx(alone.test_loss, abs=2e-4)
+    assert member.test_loss == pytest.approx(alone.test_loss, abs=2e-4)
     other = {"epochs", "test_loss", "test_accuracy_pct"} | OF_THE_PROGRAM
-    assert stacked.model_dump(exclude=other) == alone.model_dump(exclude=other)
+    assert member.model_dump(exclude=other) == alone.model_dump(exclude=other)
 
 
 @pytest.mark.parametrize(("slot", "name"), COMPONENTS)
@@ -43,31 +43,31 @@ def test_each_seed_comes_to_what_it_comes_to_alone(slot: str, name: str) -> None
     model = fitted(MODEL, slot, name)
     if reason := model.unsupported("cpu", "float32", True):
         pytest.skip(reason)
-    if reason := trials(model)[0].unstackable():
+    if reason := trials(model)[0].ensemble_problem():
         with pytest.raises(ValueError, match=re.escape(reason)):
-            train_stack(trials(model), CPU, silent)
+            train_ensemble(trials(model), CPU, silent)
         return
-    together = train_stack(trials(model), CPU, silent)
-    for stacked, trial in [*zip(together, trials(model), strict=True)][1:]:
-        alike(stacked, train(trial, CPU, silent))
+    together = train_ensemble(trials(model), CPU, silent)
+    for member, trial in [*zip(together, trials(model), strict=True)][1:]:
+        alike(member, train(trial, CPU, silent))
 
 
 def test_all_but_mha_biases_and_batch_statistics_can_be_stacked() -> None:
-    alone = {name for slot, name in COMPONENTS if trials(fitted(MODEL, slot, name))[0].unstackable()}
+    alone = {name for slot, name in COMPONENTS if trials(fitted(MODEL, slot, name))[0].ensemble_problem()}
     packages = {"flash_attn", "xformers"}
     assert alone == {"mha", "relative", "relative_mlp", "alibi_2d", "conv_stem", "resnet_stem", *packages}
 
 
 @pytest.mark.parametrize("chance", ["dropout", "attention_dropout", "drop_path", "patch_drop"])
 def test_what_draws_as_it_trains_is_refused(chance: str) -> None:
-    with pytest.raises(ValueError, match=f"cannot be stacked: {chance} would draw other numbers"):
-        train_stack(trials(MODEL.model_copy(update={chance: 0.1})), CPU, silent)
+    with pytest.raises(ValueError, match=f"cannot be trained as an ensemble: {chance} would draw other numbers"):
+        train_ensemble(trials(MODEL.model_copy(update={chance: 0.1})), CPU, silent)
 
 
 def test_other_cells_are_refused() -> None:
     other = train_trial(model=MODEL.model_copy(update={"norm": "post"}), train=trials()[0].train, seed=7)
     with pytest.raises(ValueError, match="more than their seeds"):
-        train_stack([*trials(), other], CPU, silent)
+        train_ensemble([*trials(), other], CPU, silent)
 
 
 def test_a_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.Monkey
     lines: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(Batch, "images", poisoned)
-        first, lost, last = train_stack(trials(batch_size=10, epochs=3), CPU, lines.append)
+        first, lost, last = train_ensemble(trials(batch_size=10, epochs=3), CPU, lines.append)
     assert isinstance(lost, Diverged) and "loss not finite by step 25" in str(lost)
     alike(first, expected[0])
     alike(last, expected[2])
@@ -103,5 +103,5 @@ def test_a_seed_that_diverges_leaves_the_others_alone(monkeypatch: pytest.Monkey
     ids=str,
 )
 def test_under_other_recipes_too(changes: dict[str, Any]) -> None:
-    for stacked, trial in zip(train_stack(trials(**changes), CPU, silent), trials(**changes), strict=True):
-        alike(stacked, train(trial, CPU, silent))
+    for member, trial in zip(train_ensemble(trials(**changes), CPU, silent), trials(**changes), strict=True):
+        alike(member, train(trial, CPU, silent))

@@ -1,4 +1,4 @@
-"""Starting weights of a model: a file of vitbench's or timm's, or what timm downloads."""
+"""Pretrained weights of a model: a file of vitbench's or timm's, or what timm downloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
 
 
-def load_start(model: Model, source: str) -> None:
+def load_pretrained(model: Model, source: str) -> None:
     """Copy weights into a model; its head stays as it is where theirs tells other classes.
 
     Args:
@@ -36,15 +36,15 @@ def load_start(model: Model, source: str) -> None:
     _take(model, source, read_weights(file), read_spec(file))
 
 
-def check_start(spec: ModelSpec, source: str) -> None:
+def check_pretrained(spec: ModelSpec, source: str) -> None:
     """Whether a model can start from weights, as far as their file's header tells: nothing of their size is made.
 
     Args:
         spec: of the model.
-        source: see :func:`load_start`. Weights that are still to be downloaded are not judged.
+        source: see :func:`load_pretrained`. Weights that are still to be downloaded are not judged.
 
     Raises:
-        WeightsError: see :func:`load_start`.
+        WeightsError: see :func:`load_pretrained`.
     """
     name = source.removeprefix(OF_TIMM)
     file = Path(source.partition(CONTENT)[0]) if name == source else timm_names.path_of(name)
@@ -62,7 +62,7 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
     if not ours and not isinstance(model, VisionTransformer):
         if model.classifier is None:
             raise WeightsError(
-                f'{source}: architecture "{model.spec.architecture}" has several heads, and takes no start'
+                f'{source}: architecture "{model.spec.architecture}" has several heads, and takes no pretrained weights'
             )
         of_head = f"{model.classifier}."
         tensors = {f"head.{name[len(of_head) :]}" if name.startswith(of_head) else f"body.{name}": tensor

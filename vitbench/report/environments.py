@@ -1,4 +1,4 @@
-"""Origins: on which machine, and by which code, results were made."""
+"""Environments: on which machine, and by which code, results were made."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from vitbench.analysis.grouped import ACCURACY, words
 from vitbench.environment import Environment
 
 
-class Origins:
-    """The origins of a study's results, in the plan's order: each with the environment of its first standing record."""
+class Environments:
+    """The environments of a study's results by key, in the plan's order: each as its first standing record has it."""
 
-    def __init__(self, environments: Mapping[str, Environment]) -> None:
+    def __init__(self, fingerprints: Mapping[str, Environment]) -> None:
         names = [*string.ascii_uppercase, *(f"{a}{b}" for a in string.ascii_uppercase for b in string.digits)]
-        self.environments = dict(environments)
-        self.letters: dict[str, str] = dict(zip(self.environments, names, strict=False))  # by which tables name them
+        self.fingerprints = dict(fingerprints)
+        self.letters: dict[str, str] = dict(zip(self.fingerprints, names, strict=False))  # by which tables name them
 
     @property
     def several(self) -> bool:
         """Whether there is more than one, so that tables have to say which."""
-        return len(self.environments) > 1
+        return len(self.fingerprints) > 1
 
-    def letter(self, origin: str) -> str:
-        """Letter of an origin; "?" where its records tell no environment."""
-        return self.letters.get(origin, "?")
+    def letter(self, environment: str) -> str:
+        """Letter of an environment; "?" where its records tell none."""
+        return self.letters.get(environment, "?")
 
-    def letters_of(self, origins: pd.Series[str]) -> list[str]:
-        """The letter of each origin in a column; empty where there is none."""
-        return [self.letter(origin) if isinstance(origin, str) else "" for origin in origins]
+    def letters_of(self, environments: pd.Series[str]) -> list[str]:
+        """The letter of each environment in a column; empty where there is none."""
+        return [self.letter(environment) if isinstance(environment, str) else "" for environment in environments]
 
     def of(self, rows: pd.DataFrame) -> list[str]:
-        """Origins of those among some trials that have a result, in the order of their letters."""
-        return self._in_order(dict.fromkeys(_origin(rows.loc[_has_result(rows), ["origin"]].drop_duplicates())))
+        """Environments of those among some trials that have a result, in the order of their letters."""
+        present = rows.loc[_has_result(rows), ["environment"]].drop_duplicates()
+        return self._in_order(dict.fromkeys(_keys(present)))
 
-    def on(self, origin: str, among: Sequence[str]) -> tuple[str, str]:
-        """(words, ending of a file's name) that tell an origin from others; nothing where there is but one."""
+    def on(self, environment: str, among: Sequence[str]) -> tuple[str, str]:
+        """(words, ending of a file's name) that tell an environment from others; nothing where there is but one."""
         if len(among) < 2:
             return "", ""
-        letter = self.letter(origin)
+        letter = self.letter(environment)
         # A question mark would end the path of a link.
-        return f" on {letter}", f"-{letter}" if letter.isalnum() else f"-unknown-{among.index(origin) + 1}"
+        return f" on {letter}", f"-{letter}" if letter.isalnum() else f"-unknown-{among.index(environment) + 1}"
 
     def missing(self, rows: pd.DataFrame) -> dict[str, str]:
-        """Cell → the word where it has no result: its state, or the letters of the origins where it has one."""
+        """Cell → the word where it has no result: its state, or the letters of the environments where it has one."""
         elsewhere: dict[str, list[str]] = {}
-        with_result = rows.loc[_has_result(rows), ["cell", "origin"]].drop_duplicates()
-        for cell, origin in zip(with_result["cell"].tolist(), _origin(with_result).tolist(), strict=True):
-            elsewhere.setdefault(cell, []).append(origin)
+        with_result = rows.loc[_has_result(rows), ["cell", "environment"]].drop_duplicates()
+        for cell, key in zip(with_result["cell"].tolist(), _keys(with_result).tolist(), strict=True):
+            elsewhere.setdefault(cell, []).append(key)
         return {
             cell: self._absence(states, self._in_order(elsewhere.get(cell, ())))
             for cell, states in _states(rows).items()
@@ -69,13 +70,13 @@ class Origins:
         return words(states) if "ok" not in states else "no value"
 
     def _in_order(self, present: Iterable[str]) -> list[str]:
-        order = list(self.environments)
+        order = list(self.fingerprints)
         return sorted(present, key=lambda o: order.index(o) if o in order else len(order))
 
 
-def of_origin(rows: pd.DataFrame, origin: str) -> pd.DataFrame:
-    """The trials whose records come from one origin."""
-    return where(rows, _origin(rows) == origin)
+def of_environment(rows: pd.DataFrame, environment: str) -> pd.DataFrame:
+    """The trials whose records come from one environment."""
+    return where(rows, _keys(rows) == environment)
 
 
 def with_changes(rows: pd.DataFrame) -> pd.Series[bool]:
@@ -101,7 +102,7 @@ def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
     return (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
 
 
-def _origin(rows: pd.DataFrame) -> pd.Series:
-    """The origin of each row; "unknown" where no process came so far as to look."""
-    origin = rows["origin"].astype(object)
-    return origin.where(origin.notna(), "unknown")
+def _keys(rows: pd.DataFrame) -> pd.Series:
+    """Key of each row's environment; "unknown" where no process came so far as to look."""
+    keys = rows["environment"].astype(object)
+    return keys.where(keys.notna(), "unknown")

@@ -1,4 +1,4 @@
-"""Starting weights named by recipes, identified by their content before a run."""
+"""Files of pretrained weights that are named by recipes, identified by their content before a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vitbench.model import timm_names
 DIGEST_LENGTH = 16
 
 
-def with_starts(suite: ExpandedSuite, *, planning: bool) -> ExpandedSuite:
+def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> ExpandedSuite:
     """The suite with each file of weights identified by its content, too, which goes into the trials' ids.
 
     Where it is only planned, timm need not be installed.
@@ -29,32 +29,35 @@ def with_starts(suite: ExpandedSuite, *, planning: bool) -> ExpandedSuite:
     problems: dict[str, None] = {}
 
     def fits(model: ModelSpec, table: TrainTable) -> None:
-        from vitbench.model.start import check_start  # with torch, for which suites without such weights do not wait
+        from vitbench.model.pretrained import (
+            check_pretrained,  # with torch, for which suites without such weights do not wait
+        )
         from vitbench.model.weights import WeightsError
 
         try:
-            check_start(model, table.start or "")
+            check_pretrained(model, table.pretrained or "")
         except WeightsError as error:
-            problems[f"{suite.file}: train.start: {error}"] = None
+            problems[f"{suite.file}: train.pretrained: {error}"] = None
 
     def identified(table: TrainTable) -> TrainTable:
-        if table.start is None or CONTENT in table.start:
+        source = table.pretrained
+        if source is None or CONTENT in source:
             return table
-        if table.start.startswith(OF_TIMM):
-            if problem := timm_names.problem(table.start.removeprefix(OF_TIMM), planning=planning):
-                problems[f"{suite.file}: train.start: {table.start}: {problem}"] = None
+        if source.startswith(OF_TIMM):
+            if problem := timm_names.problem(source.removeprefix(OF_TIMM), planning=planning):
+                problems[f"{suite.file}: train.pretrained: {source}: {problem}"] = None
             return table
         try:
-            return table.model_copy(update={"start": f"{table.start}{CONTENT}{_digest(Path(table.start))}"})
+            return table.model_copy(update={"pretrained": f"{source}{CONTENT}{_digest(Path(source))}"})
         except OSError as error:
-            problems[f"{suite.file}: train.start: {table.start}: {error.strerror}; give a .safetensors file of "
+            problems[f"{suite.file}: train.pretrained: {source}: {error.strerror}; give a .safetensors file of "
                   f"vitbench's or timm's weights, or {OF_TIMM}NAME where timm can download them"] = None  # fmt: skip
             return table
 
     identify, check = by_identity(identified), by_identity(fits)
 
     def cell_with_content(cell: Cell) -> Cell:
-        if cell.train is None or cell.train.start is None:
+        if cell.train is None or cell.train.pretrained is None:
             return cell
         settings = tuple(each.model_copy(update={"train": identify(each.train)}) for each in cell.settings)
         return replace(cell, train=identify(cell.train), settings=settings)
@@ -62,7 +65,7 @@ def with_starts(suite: ExpandedSuite, *, planning: bool) -> ExpandedSuite:
     cells = tuple(map(cell_with_content, suite.cells))
     if not problems:
         for cell in suite.cells:
-            if cell.train is not None and cell.train.start is not None and CONTENT not in cell.train.start:
+            if cell.train is not None and cell.train.pretrained is not None and CONTENT not in cell.train.pretrained:
                 check(cell.model, cell.train)
     if problems:
         raise SpecError(problems)
