@@ -25,9 +25,9 @@ def test_planted_effects_are_found_and_planted_nulls_are_not_called_a_difference
     facts = StudyFolder.read(tmp_path / "study").info.facts
     rows = {r["claim"]: r for r in read_page(tmp_path / "report").table("claim", "Claims")}
     assert len(rows) == len(facts) == 11
-    for fact in facts:
-        row = rows[fact.claim]
-        if fact.expected == "equal":
+    for hypothesis in facts:
+        row = rows[hypothesis.claim]
+        if hypothesis.expected == "equal":
             assert row["verdict"] in ("equivalent", "undecided"), f"a planted null was called {row['verdict']}"
         else:
-            assert row["verdict"] == "worse" and row["outcome"].startswith("reproduced"), fact.claim
+            assert row["verdict"] == "worse" and row["outcome"].startswith("reproduced"), hypothesis.claim

@@ -25,7 +25,7 @@ from tests.test_layers import imports
 from vitbench.cli.console import Terminal, escape, visible
 from vitbench.cli.main import main
 from vitbench.cli.overview import print_status
-from vitbench.config.suite import Fact, Published
+from vitbench.config.suite import Hypothesis, Published
 from vitbench.environment import fingerprint
 from vitbench.store import StudyFolder
 from vitbench.store.record import Record
@@ -107,7 +107,7 @@ def hostile_study(folder: Path) -> StudyFolder:
         CellPlan(text, {"depth": i}, Published(test_accuracy=30, source=text)) for i, text in enumerate(HOSTILE, 1)
     ]
     facts = tuple(
-        Fact(claim=text, value=text, against=HOSTILE[i - 1], expected="higher", source=text)
+        Hypothesis(claim=text, value=text, against=HOSTILE[i - 1], expected="higher", source=text)
         for i, text in enumerate(HOSTILE)
     )
     plan = Plan(

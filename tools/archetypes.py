@@ -12,7 +12,7 @@ from typing import Any
 from tests.report.builders import COMPONENTS, CPU, GPU, SMALL, CellPlan, Plan, Values, build, factorial, no_triton
 from tests.report.markdown import HOSTILE
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
-from vitbench.config.suite import Fact, Goal, Published
+from vitbench.config.suite import Goal, Hypothesis, Published
 from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.environment import Environment
 from vitbench.store import StudyFolder, TimeValues, TrainValues
@@ -22,8 +22,8 @@ from vitbench.store.record import STATES, Ceilings
 EQUALS = {"attention": ("per_head", "sdpa"), "positions": ("learned", "sinusoidal", "none")}
 NEW_TORCH = {**CPU.packages, "torch": "2.16.0"}
 NEWER = CPU.model_copy(update={"code": "fedcba987654", "packages": NEW_TORCH, "dirty": True})
-CLAIMS = tuple(
-    Fact.model_validate(
+HYPOTHESES = tuple(
+    Hypothesis.model_validate(
         {"claim": f"{value} against {against}", "value": value, "against": against, "source": "a test"} | rest
     )
     for value, against, rest in (
@@ -145,7 +145,7 @@ PLANS: Mapping[str, Plan] = {
     "one-seed": factorial(SMALL),
     "eight-seeds": factorial(
         {"norm": ("pre", "post"), "positions": ("learned", "sinusoidal", "none")}, seeds=tuple(range(8)), margin=1.0,
-        facts=CLAIMS, goals=(Goal(cell="pre · learned", test_accuracy=38.0),), changed=in_turns(),
+        facts=HYPOTHESES, goals=(Goal(cell="pre · learned", test_accuracy=38.0),), changed=in_turns(),
     ),
     "nothing-ok-pending": factorial(COMPONENTS, state=every("pending")),
     "nothing-ok-failed": factorial(COMPONENTS, state=every("failed")),
@@ -215,10 +215,10 @@ def with_damage(path: Path) -> StudyFolder:
 
 def with_changes(path: Path, letters: str = "a") -> StudyFolder:
     """Margin, seeds and claims were changed after results."""
-    claims = [CLAIMS[1].model_copy(update={"claim": f"claim {letter}"}) for letter in letters]
-    plan = factorial({"positions": ("learned", "sinusoidal")}, seeds=(0, 1), margin=0.5, facts=CLAIMS[1:2])
+    hypotheses = [HYPOTHESES[1].model_copy(update={"claim": f"claim {letter}"}) for letter in letters]
+    plan = factorial({"positions": ("learned", "sinusoidal")}, seeds=(0, 1), margin=0.5, facts=HYPOTHESES[1:2])
     build(path, plan)
-    return build(path, replace(plan, margin=4.0, seeds=(0, 2), facts=tuple(claims)))
+    return build(path, replace(plan, margin=4.0, seeds=(0, 2), facts=tuple(hypotheses)))
 
 
 def with_an_edit(path: Path) -> StudyFolder:

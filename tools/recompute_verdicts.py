@@ -25,7 +25,7 @@ def main(folder: Path) -> None:
     click.echo("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |")
     for path in sorted(p.parent for p in folder.glob("*/study.json")):
         for place in View(StudyFolder.read(path)).conclusions:
-            labels = {id(each.judged): f"claim: {each.fact.claim}" for each in place.claims}
+            labels = {id(each.judged): f"claim: {each.hypothesis.claim}" for each in place.hypotheses}
             for judged in place.judged:
                 c = judged.comparison
                 if judged.n >= 4:

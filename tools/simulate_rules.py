@@ -120,25 +120,25 @@ def tests(studies: int) -> list[list[str]]:
 
 
 @dataclass(frozen=True)
-class Hypothesis:
+class Judgement:
     """A mean over some cells less that over others; an interaction's two sums count as such.
 
     Attributes:
         variant: numbers of the cells.
         baseline: of the others.
         family: 0 of claims, 1 of effects and variants, 2 of interactions.
-        claim: what is claimed, of a claim.
+        expected: by a hypothesis of the suite.
         equivalent: whether these are equivalent implementations.
     """
 
     variant: Sequence[int]
     baseline: Sequence[int]
     family: int
-    claim: str | None = None
+    expected: str | None = None
     equivalent: bool = False
 
 
-Report = tuple[Floats, list[Hypothesis], int]
+Report = tuple[Floats, list[Judgement], int]
 """Means of the cells, in deviations of the difference of two runs; hypotheses; seeds."""
 
 
@@ -148,10 +148,10 @@ def small_grid(effect: float) -> Report:
     means = np.zeros(6)
     means[3:] += effect / math.sqrt(3)
     means[1] -= effect
-    effects = [Hypothesis([b, 3 + b], [0, 3], 1) for b in (1, 2)]
-    crossed = [Hypothesis([3 + b, 0], [3, b], 2) for b in (1, 2)]
-    claims = [Hypothesis([3, 4, 5], [0, 1, 2], 0, "higher"), Hypothesis([1], [0], 0, "lower")]
-    return means, [*claims, Hypothesis([2], [0], 0, "equal"), *effects, *crossed], 6
+    effects = [Judgement([b, 3 + b], [0, 3], 1) for b in (1, 2)]
+    crossed = [Judgement([3 + b, 0], [3, b], 2) for b in (1, 2)]
+    tested = [Judgement([3, 4, 5], [0, 1, 2], 0, "higher"), Judgement([1], [0], 0, "lower")]
+    return means, [*tested, Judgement([2], [0], 0, "equal"), *effects, *crossed], 6
 
 
 def planted(effect: float) -> Report:
@@ -163,10 +163,10 @@ def planted(effect: float) -> Report:
     equal = [(task, change) for task in range(4) for change in (1, 2, 3) if (task, change) not in {*fall, (2, 2)}]
     for task, change in fall:
         means[4 * task + change] -= effect
-    rows = [Hypothesis([4 * t + c], [4 * t], 0, "lower") for t, c in fall]
-    rows += [Hypothesis([4 * t + c], [4 * t], 0, "equal", c == 3) for t, c in equal]
-    rows += [Hypothesis(range(c, 16, 4), range(0, 16, 4), 1, None, c == 3) for c in (1, 2, 3)]
-    rows += [Hypothesis([4 * t + c, 0], [4 * t, c], 2, None, c == 3) for t in (1, 2, 3) for c in (1, 2, 3)]
+    rows = [Judgement([4 * t + c], [4 * t], 0, "lower") for t, c in fall]
+    rows += [Judgement([4 * t + c], [4 * t], 0, "equal", c == 3) for t, c in equal]
+    rows += [Judgement(range(c, 16, 4), range(0, 16, 4), 1, None, c == 3) for c in (1, 2, 3)]
+    rows += [Judgement([4 * t + c, 0], [4 * t, c], 2, None, c == 3) for t in (1, 2, 3) for c in (1, 2, 3)]
     return means, rows, 8
 
 
@@ -174,8 +174,8 @@ def variants(effect: float) -> Report:
     """Ten variants of one baseline; of the first four is claimed something, of two that they are equal, one wrongly."""
     means = np.zeros(11)
     means[[1, 2, 4, 5, 6, 7]] += effect
-    claimed = [Hypothesis([k + 1], [0], 0, claim) for k, claim in enumerate(("higher", "higher", "equal", "equal"))]
-    return means, [*claimed, *(Hypothesis([k], [0], 1) for k in range(5, 11))], 6
+    tested = [Judgement([k + 1], [0], 0, expected) for k, expected in enumerate(("higher", "higher", "equal", "equal"))]
+    return means, [*tested, *(Judgement([k], [0], 1) for k in range(5, 11))], 6
 
 
 REPORTS: Mapping[str, Callable[[float], Report]] = {
@@ -198,17 +198,17 @@ def gate(p: Sequence[float], families: Sequence[int], truncation: float) -> list
     return rejections
 
 
-def shipped(p: Sequence[float], rows: Sequence[Hypothesis]) -> list[bool]:
+def shipped(p: Sequence[float], rows: Sequence[Judgement]) -> list[bool]:
     """Holm with the weights of the verdicts."""
-    return [each <= ALPHA for each in holm(p, [weight(row.claim, equivalent=row.equivalent) for row in rows])]
+    return [each <= ALPHA for each in holm(p, [weight(row.expected, equivalent=row.equivalent) for row in rows])]
 
 
-def _later(rows: Sequence[Hypothesis]) -> list[int]:
+def _later(rows: Sequence[Judgement]) -> list[int]:
     """Families, with what is expected to be equal behind all others."""
-    return [3 if row.claim == "equal" or row.equivalent else row.family for row in rows]
+    return [3 if row.expected == "equal" or row.equivalent else row.family for row in rows]
 
 
-CORRECTIONS: Mapping[str, Callable[[Sequence[float], Sequence[Hypothesis]], list[bool]]] = {
+CORRECTIONS: Mapping[str, Callable[[Sequence[float], Sequence[Judgement]], list[bool]]] = {
     "one Holm": lambda p, rows: [each <= ALPHA for each in holm(p)],
     "serial gate": lambda p, rows: gate(p, [row.family for row in rows], 1.0),
     "truncated gate, .8": lambda p, rows: gate(p, [row.family for row in rows], 0.8),
@@ -237,7 +237,7 @@ def corrections(studies: int) -> list[list[str]]:
         for effect in (0.0, 2.0, 3.0):
             report = made(effect)
             p, true = simulated(report, studies)
-            families = np.array([3 if row.claim == "equal" else row.family for row in report[1]])
+            families = np.array([3 if row.expected == "equal" else row.family for row in report[1]])
             for called, correct in CORRECTIONS.items():
                 rejections = np.array([correct(each, report[1]) for each in p.tolist()])
                 wrong = rejections[:, ~true].any(axis=1).mean()

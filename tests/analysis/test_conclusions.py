@@ -12,16 +12,16 @@ from vitbench.analysis.conclusions import Outcome, conclude, outcome
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.verdicts import Comparison, judge
-from vitbench.config.suite import Fact
+from vitbench.config.suite import Hypothesis
 from vitbench.report.sections.terms import OUTCOMES
 
 AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)
 """Noise of seven seeds around a mean: an interval of some ±0.37."""
 
 
-def fact(expected: str, size: float | None = None) -> Fact:
+def fact(expected: str, size: float | None = None) -> Hypothesis:
     given = {"claim": "a claim", "axis": "norm", "value": "post", "against": "pre", "source": "someone"}
-    return Fact.model_validate({**given, "expected": expected, "size": size})
+    return Hypothesis.model_validate({**given, "expected": expected, "size": size})
 
 
 def outcome_of(
@@ -79,8 +79,10 @@ def test_claims_of_a_study_are_judged_with_its_margin(tmp_path) -> None:
         cell.axes["norm"] == "post") * (1 + AROUND[seed] / 9))  # fmt: skip
     (runs,) = runs_of(trials_frame(build(tmp_path, plan)), axes)
     for margin, words in ((2.0, "reproduced, within the margin"), (None, "reproduced in sign, smaller than claimed")):
-        (claim,) = conclude(runs, axes, (), facts=[fact("lower", -4.0)], margin=margin, noise_floor=None).claims
-        assert claim.outcome == words
+        (tested,) = conclude(
+            runs, axes, (), hypotheses=[fact("lower", -4.0)], margin=margin, noise_floor=None
+        ).hypotheses
+        assert tested.outcome == words
     (effect,) = conclude(runs, axes, axes, margin=None, noise_floor=None).effects
     assert not effect.under and effect.judged.comparison.cells == ("post", "pre")
 
@@ -88,11 +90,11 @@ def test_claims_of_a_study_are_judged_with_its_margin(tmp_path) -> None:
 def test_all_tables_of_a_report_are_one_family_and_a_claim_that_is_an_effect_counts_once(tmp_path) -> None:
     axes: dict[str, Sequence[str]] = {"norm": ("pre", "post"), "positions": ("learned", "none", "sinusoidal")}
     (runs,) = runs_of(trials_frame(build(tmp_path, factorial(axes, seeds=range(6), time=False))), axes)
-    turned = Fact.model_validate({**fact("higher").model_dump(), "value": "pre", "against": "post"})
-    part = Fact.model_validate({**fact("equal").model_dump(), "where": {"positions": "none"}})
+    turned = Hypothesis.model_validate({**fact("higher").model_dump(), "value": "pre", "against": "post"})
+    part = Hypothesis.model_validate({**fact("equal").model_dump(), "where": {"positions": "none"}})
     facts, cells = [fact("lower"), turned, part], list(runs.function_of)[:2]
-    conclusions = conclude(runs, axes, axes, facts=facts, cells=cells, margin=None, noise_floor=None)
-    claims, effects = conclusions.claims, conclusions.effects
+    conclusions = conclude(runs, axes, axes, hypotheses=facts, cells=cells, margin=None, noise_floor=None)
+    claims, effects = conclusions.hypotheses, conclusions.effects
     assert (len(claims), len(effects), len(conclusions.interactions), len(conclusions.variants)) == (3, 3, 2, 1)
     # Two of the claims are the effect of the norm; the variant is a hypothesis of its own.
     assert {judged.family for judged in conclusions.judged} == {1 + 1 + 2 + 2 + 1}
@@ -121,6 +123,6 @@ def test_claims_and_variants_that_a_device_does_not_have_are_left_out(tmp_path) 
     (runs,) = runs_of(trials_frame(build(tmp_path, factorial(axes, seeds=tuple(range(7)), time=False))), axes)
     facts = [fact("lower").model_copy(update={"axis": None, "against": against}) for against in ("pre", "elsewhere")]
     cells = ["pre", "post", "elsewhere"]
-    conclusions = conclude(runs, {}, (), facts=facts, cells=cells, margin=1.0, noise_floor=None)
-    assert [claim.fact.against for claim in conclusions.claims] == ["pre"]
+    conclusions = conclude(runs, {}, (), hypotheses=facts, cells=cells, margin=1.0, noise_floor=None)
+    assert [tested.hypothesis.against for tested in conclusions.hypotheses] == ["pre"]
     assert [judged.comparison.label for judged in conclusions.variants] == ["post"]

@@ -142,7 +142,7 @@ def test_a_whole_report_keeps_5_percent_and_its_claims_have_the_power_of_few_com
     alike = rejected(p)
     for family in range(3) if effect else ():
         # A claim of equality that is wrong weighs less: what that costs is in docs/statistics-notes.md.
-        members = true & np.array([row.family == family and row.claim != "equal" for row in report[1]])
+        members = true & np.array([row.family == family and row.expected != "equal" for row in report[1]])
         if members.any():
             power = decided[:, members].mean()
             assert power >= alike[:, members].mean() - 0.005
@@ -158,7 +158,9 @@ def test_the_verdicts_of_a_report_are_those_of_the_weighed_correction() -> None:
     for study, each in zip(runs, p.tolist(), strict=True):
         pairs = [(study[list(row.variant)].mean(axis=0), study[list(row.baseline)].mean(axis=0)) for row in rows]
         comparisons = [
-            Comparison(str(i), tuple((v - b).tolist()), n, variant=tuple(v), baseline=tuple(b), claim=rows[i].claim)
+            Comparison(
+                str(i), tuple((v - b).tolist()), n, variant=tuple(v), baseline=tuple(b), expected=rows[i].expected
+            )
             for i, (v, b) in enumerate(pairs)
         ]
         judged = judge(comparisons, margin=None, noise_floor=None)

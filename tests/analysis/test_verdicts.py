@@ -95,20 +95,20 @@ def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
     six, other = row(CLEAR[:6]), row(MIXED[:6])
     p, of_other = judged(six).p, judged(other).p
     assert p < of_other / 8
-    for claim, equivalent, weight in (
+    for expected, equivalent, weight in (
         ("lower", False, 2),
         ("equal", False, 0.25),
         (None, True, 0.25),
         (None, False, 1),
     ):
-        first = judged(replace(six, claim=claim, equivalent=equivalent), other)
+        first = judged(replace(six, expected=expected, equivalent=equivalent), other)
         if p / weight < of_other:
             assert first.p_holm == pytest.approx(p * (weight + 1) / weight)
         assert first.burden == (weight + 1) / weight and first.family == 2
     mixed, wide = row(MIXED), max(abs(end) for end in (interval_of(MIXED).low, interval_of(MIXED).high))
     assert judged(mixed, margin=wide * 1.05).verdict == "equivalent"
-    for claim, word in ((None, "undecided"), ("equal", "equivalent")):
-        assert judged(replace(mixed, claim=claim), *[mixed] * 4, margin=wide * 1.35).verdict == word
+    for expected, word in ((None, "undecided"), ("equal", "equivalent")):
+        assert judged(replace(mixed, expected=expected), *[mixed] * 4, margin=wide * 1.35).verdict == word
 
 
 def test_what_a_judgement_tells() -> None:

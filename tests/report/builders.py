@@ -19,7 +19,7 @@ from tests.report.markdown import Page, read_page
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Level, TimeSpec, TrainSpec
-from vitbench.config.suite import Fact, Goal, Info, Published
+from vitbench.config.suite import Goal, Hypothesis, Info, Published
 from vitbench.config.trial import SLOT, TimeTrial, TrainTrial, TuneTrial, relevant
 from vitbench.environment import Environment
 from vitbench.report import document, study_report
@@ -131,7 +131,7 @@ class Plan:
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     margin: float | None = None
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
     tuned: tuple[float, ...] = ()
     """Learning rates of which each cell is tried with each, on validation."""

@@ -24,7 +24,7 @@ from tests.report.markdown import Page, read_page
 from tests.report.shown_models import explanation_of
 from vitbench.analysis.frames import level
 from vitbench.config.recipe import Level
-from vitbench.config.suite import Fact, Goal
+from vitbench.config.suite import Goal, Hypothesis
 from vitbench.config.trial import TrainTrial
 from vitbench.report.figures.charts import Chart, Drawn, drawn
 from vitbench.report.study_report import render
@@ -97,12 +97,12 @@ def plans(draw: st.DrawFn) -> Plan:
         plan.cells.append(CellPlan("by name", {"depth": 3}))
     first, last = plan.cells[0].label, plan.cells[-1].label
     axis, named = next(((a, v) for a, v in axes.items() if a not in ("image_size", "num_classes")), ("", ()))
-    facts: list[Fact] = []
+    facts: list[Hypothesis] = []
     if last != first:
-        facts.append(Fact(claim="cells", value=last, against=first, expected="higher", source="someone"))
+        facts.append(Hypothesis(claim="cells", value=last, against=first, expected="higher", source="someone"))
     if axis:
         against, value = map(level, named[:2])
-        facts.append(Fact(claim="axis", axis=axis, value=value, against=against, expected="equal", size=-1.5,
+        facts.append(Hypothesis(claim="axis", axis=axis, value=value, against=against, expected="equal", size=-1.5,
                           source="someone"))  # fmt: skip
     awkward = draw(st.booleans())
 

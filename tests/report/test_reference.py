@@ -64,7 +64,7 @@ def test_a_study_with_looks_has_a_report_before_its_first_look(seeds: int, name:
 def test_what_is_planted_is_found_and_nothing_else() -> None:
     """Every interaction that is there, and no difference where the truth is none."""
     (conclusions,) = reference("planted").conclusions
-    assert {claim.outcome for claim in conclusions.claims} == {"reproduced", "reproduced, within the margin"}
+    assert {tested.outcome for tested in conclusions.hypotheses} == {"reproduced", "reproduced, within the margin"}
     planted = {f"task: {task} only {MINUS} colour only by change: no {part} {MINUS} base"
                for task in ("position", "relation") for part in ("positions", "attention")}  # fmt: skip
     verdicts = {each.comparison.label: each.verdict for each in conclusions.interactions}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.builders import CellPlan, Plan, Values, factorial, page_of
 from tests.report.markdown import Archetypes, Page
-from vitbench.config.suite import Fact
+from vitbench.config.suite import Hypothesis
 from vitbench.report.text import MINUS
 from vitbench.store import TrainValues
 
@@ -31,10 +31,10 @@ def known(cell: CellPlan, seed: int) -> float:
     return value - (3.0 if cell.axes.get("norm") == "post" and cell.axes.get("positions") != "none" else 0.0)
 
 
-def fact(value: str, expected: str, **changes: object) -> Fact:
+def fact(value: str, expected: str, **changes: object) -> Hypothesis:
     given = {"claim": f"{value} is {expected}", "axis": "positions", "value": value, "against": "learned",
              "expected": expected, "source": "someone", **changes}  # fmt: skip
-    return Fact.model_validate(given)
+    return Hypothesis.model_validate(given)
 
 
 PLANTED: dict[str, Any] = {"time": False, "accuracy": known, "margin": 1.0}

@@ -1,6 +1,6 @@
-"""A study's conclusions: verdicts on what its axes do, how they interact, and the claims that it puts to the test.
+"""A study's conclusions: verdicts on what its axes do, how they interact, and the hypotheses that it puts to the test.
 
-All of them are one family for Holm's correction, in which claims weigh most. Axes whose values are all equivalent
+All of them are one family for Holm's correction, in which hypotheses weigh most. Axes whose values are all equivalent
 implementations are in no table of effects: they compute the same function, and what differs between them is noise by
 construction.
 """
@@ -17,14 +17,14 @@ from vitbench.analysis.factorial import Runs, effect, interactions, one_at_a_tim
 from vitbench.analysis.looks import Look
 from vitbench.analysis.replay import Looking, replay
 from vitbench.analysis.verdicts import Comparison, Judged, Verdict, judge
-from vitbench.config.suite import Fact, Test
+from vitbench.config.suite import Hypothesis, Test
 
 Outcome = Literal[
     "reproduced", "equal within the margin", "reproduced, within the margin",
     "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
     "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
 ]  # fmt: skip
-"""Outcome of a claim, by the verdict and, of a claim that something is higher or lower, by the claimed size:
+"""Outcome of a hypothesis, by the verdict andof one that something is higher or lower, by the claimed size:
 
 - reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
   "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval.
@@ -39,7 +39,7 @@ Outcome = Literal[
 - undecided: the runs do not tell: undecided, underpowered or invalid.
 """
 
-CLAIMED: Mapping[str, Verdict] = {"higher": "better", "lower": "worse", "equal": "equivalent"}
+EXPECTED_VERDICT: Mapping[str, Verdict] = {"higher": "better", "lower": "worse", "equal": "equivalent"}
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class Tested:
-    """A claim, and what the runs say of it."""
+    """A hypothesis, and what the runs say of it."""
 
-    fact: Fact
+    hypothesis: Hypothesis
     judged: Judged
     outcome: Outcome
 
@@ -77,7 +77,7 @@ class Conclusions:
 
     Attributes:
         runs: the runs.
-        claims: of the suite, put to the test.
+        hypotheses: of the suite, put to the test.
         effects: main effects of the axes under study.
         interactions: of pairs of them, and of each with an axis that changes the task.
         variants: named cells against the first.
@@ -85,7 +85,7 @@ class Conclusions:
     """
 
     runs: Runs
-    claims: list[Tested]
+    hypotheses: list[Tested]
     effects: list[Effect]
     interactions: list[Judged]
     variants: list[Judged]
@@ -95,25 +95,25 @@ class Conclusions:
     def judged(self) -> list[Judged]:
         """All of its comparisons."""
         of_axes = [effect.judged for effect in self.effects]
-        return [*(tested.judged for tested in self.claims), *of_axes, *self.interactions, *self.variants]
+        return [*(tested.judged for tested in self.hypotheses), *of_axes, *self.interactions, *self.variants]
 
 
 def conclude(
     runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *,
-    task_axes: Collection[str] = (), facts: Sequence[Fact] = (), cells: Sequence[str] = (), margin: float | None,
-    noise_floor: float | None, test: Test | None = None, looking: Looking | None = None,
+    task_axes: Collection[str] = (), hypotheses: Sequence[Hypothesis] = (), cells: Sequence[str] = (),
+    margin: float | None, noise_floor: float | None, test: Test | None = None, looking: Looking | None = None,
 ) -> Conclusions:  # fmt: skip
     """Everything that is to be compared, judged as one family.
 
-    A claim about an axis is a main effect over the matched pairs of the cells that it holds for (``where``); one about
-    two cells is their difference.
+    A hypothesis about an axis is a main effect over the matched pairs of the cells that it holds for (``where``); one
+    about two cells is their difference.
 
     Args:
         runs: of one device and environment.
         axes: axis → its values as text: all that the grid is made of.
         scientific: the axes under study; the others are equivalent implementations, or change the task.
         task_axes: see :func:`vitbench.analysis.design.task_axes`.
-        facts: the suite's claims.
+        hypotheses: of the suite.
         cells: that are compared with the first of them.
         margin: see :func:`vitbench.analysis.verdicts.judge`.
         noise_floor: see the same.
@@ -135,12 +135,16 @@ def conclude(
     ]
 
     # What is planned on one device alone, and what an edited plan names, is not there to be compared.
-    facts = [fact for fact in facts if fact.axis is not None or {fact.value, fact.against} <= runs.number.keys()]
+    hypotheses = [
+        hypothesis
+        for hypothesis in hypotheses
+        if hypothesis.axis is not None or {hypothesis.value, hypothesis.against} <= runs.number.keys()
+    ]
     cells = [cell for cell in cells if cell in runs.number]
 
     def parts_of(runs: Runs) -> list[list[Comparison]]:
         return [
-            [_claimed(runs, axes, fact) for fact in facts],
+            [_of_hypothesis(runs, axes, hypothesis) for hypothesis in hypotheses],
             [effect(runs, axes, *names) for names in wanted],
             [each for pair in pairs for each in interactions(runs, axes, *pair)],
             one_at_a_time(runs, cells) if cells else [],
@@ -155,10 +159,13 @@ def conclude(
     else:
         replayed = replay(runs, looking, lambda some: [*itertools.chain(*parts_of(some))], judged_at, test)
         verdicts, seeds = iter(replayed.judged), replayed.seeds
-    claims, effects, crossed, variants = ([next(verdicts) for _ in part] for part in parts)
+    tested, effects, crossed, variants = ([next(verdicts) for _ in part] for part in parts)
     return Conclusions(
         runs,
-        [Tested(fact, each, outcome(fact, each, margin)) for fact, each in zip(facts, claims, strict=True)],
+        [
+            Tested(hypothesis, each, outcome(hypothesis, each, margin))
+            for hypothesis, each in zip(hypotheses, tested, strict=True)
+        ],
         [
             Effect(*names, judged=each, under=_under(_seen(runs, each, looking), axes, names, task_axes))
             for names, each in zip(wanted, effects, strict=True)
@@ -169,11 +176,13 @@ def conclude(
     )
 
 
-def _claimed(runs: Runs, axes: Mapping[str, Sequence[str]], fact: Fact) -> Comparison:
-    if fact.axis is None:
-        return replace(one_at_a_time(runs, [fact.against, fact.value])[0], claim=fact.expected)
-    held = {axis: (fact.where[axis],) if axis in fact.where else values for axis, values in axes.items()}
-    return replace(effect(runs, held, fact.axis, fact.value, fact.against), claim=fact.expected)
+def _of_hypothesis(runs: Runs, axes: Mapping[str, Sequence[str]], hypothesis: Hypothesis) -> Comparison:
+    if hypothesis.axis is None:
+        return replace(one_at_a_time(runs, [hypothesis.against, hypothesis.value])[0], expected=hypothesis.expected)
+    held = {axis: (hypothesis.where[axis],) if axis in hypothesis.where else values for axis, values in axes.items()}
+    return replace(
+        effect(runs, held, hypothesis.axis, hypothesis.value, hypothesis.against), expected=hypothesis.expected
+    )
 
 
 def _seen(runs: Runs, judged: Judged, looking: Looking | None) -> Runs:
@@ -194,19 +203,19 @@ def _under(
     return means
 
 
-def outcome(fact: Fact, judged: Judged, margin: float | None) -> Outcome:
-    """Outcome of a claim by a verdict and the interval beside it: see :data:`Outcome`."""
-    if judged.verdict not in CLAIMED.values():
+def outcome(hypothesis: Hypothesis, judged: Judged, margin: float | None) -> Outcome:
+    """Outcome of a hypothesis by a verdict and the interval beside it: see :data:`Outcome`."""
+    if judged.verdict not in EXPECTED_VERDICT.values():
         return "undecided"
-    if judged.verdict != CLAIMED[fact.expected]:
-        if fact.expected == "equal":
+    if judged.verdict != EXPECTED_VERDICT[hypothesis.expected]:
+        if hypothesis.expected == "equal":
             return "not reproduced, not equal"
         within = judged.verdict == "equivalent"
         return "not reproduced, within the margin" if within else "not reproduced, opposite sign"
-    if fact.expected == "equal" or fact.size is None or judged.interval.holds(fact.size):
-        return "equal within the margin" if fact.expected == "equal" and judged.certain else "reproduced"
-    sign, room = (1 if fact.expected == "higher" else -1), margin or 0.0
-    if judged.interval.low - room <= fact.size <= judged.interval.high + room:
+    if hypothesis.expected == "equal" or hypothesis.size is None or judged.interval.holds(hypothesis.size):
+        return "equal within the margin" if hypothesis.expected == "equal" and judged.certain else "reproduced"
+    sign, room = (1 if hypothesis.expected == "higher" else -1), margin or 0.0
+    if judged.interval.low - room <= hypothesis.size <= judged.interval.high + room:
         return "reproduced, within the margin"
-    smaller = sign * fact.size > sign * judged.mean
+    smaller = sign * hypothesis.size > sign * judged.mean
     return "reproduced in sign, smaller than claimed" if smaller else "reproduced in sign, larger than claimed"

@@ -53,25 +53,25 @@ def holm(
     return [adjusted[i] for i in range(m)]
 
 
-CLAIMED, ASKED, EXPECTED = 2.0, 1.0, 0.25
-"""Weights: of what a claim of the suite says, of what a report asks, and of a difference where equality is expected."""
+STATED, ASKED, UNEXPECTED = 2.0, 1.0, 0.25
+"""Weights: of what the suite expects, of what else a report asks, and of a difference where equality is expected."""
 
 
-def weight(claim: str | None, *, equivalent: bool = False, equality: bool = False) -> float:
+def weight(expected: str | None, *, equivalent: bool = False, equality: bool = False) -> float:
     """Weight of a hypothesis in Holm's correction. The plan alone decides it, before there are results.
 
     Args:
-        claim: "higher", "lower" or "equal", where a claim of the suite is about it.
+        expected: "higher", "lower" or "equal", where a hypothesis of the suite is about it.
         equivalent: whether equivalent implementations are compared.
         equality: whether it is shown to be no larger than the margin, and not that it is none.
     """
-    if claim is not None:
-        return CLAIMED if (claim == "equal") == equality else EXPECTED
-    return EXPECTED if equivalent and not equality else ASKED
+    if expected is not None:
+        return STATED if (expected == "equal") == equality else UNEXPECTED
+    return UNEXPECTED if equivalent and not equality else ASKED
 
 
 FEWEST = 4
-"""Runs in an arm below which nothing is told of a difference."""
+"""Runs in an arm below which no difference is tested."""
 
 
 def smallest_p(n: int, *, paired: bool = False, permutation: bool = False) -> float:

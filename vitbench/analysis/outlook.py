@@ -36,19 +36,22 @@ def outlook(suite: ExpandedSuite) -> list[str]:
 
 
 def families(suite: ExpandedSuite) -> dict[str, int]:
-    """Kind of comparison → how many of them the report judges; what is a claim as well counts as that."""
+    """Kind of comparison → how many of them the report judges; what is a hypothesis as well counts as that."""
     counts = dict.fromkeys(ONE, 0)
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
     identity = by_identity(images)
     given = task_axes((cell.axes, identity(cell.data, cell.model.num_classes)) for cell in grid)
     under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
-    claimed: dict[tuple[object, ...], str] = {}
-    for fact in suite.facts:
-        claimed.setdefault((fact.axis, frozenset((fact.value, fact.against)), *fact.where.items()), fact.expected)
-    counts[EQUALITY] = sum(expected == "equal" for expected in claimed.values())
-    counts["claims"] = len(claimed) - counts[EQUALITY]
+    expected_of: dict[tuple[object, ...], str] = {}
+    for hypothesis in suite.facts:
+        expected_of.setdefault(
+            (hypothesis.axis, frozenset((hypothesis.value, hypothesis.against)), *hypothesis.where.items()),
+            hypothesis.expected,
+        )
+    counts[EQUALITY] = sum(expected == "equal" for expected in expected_of.values())
+    counts["claims"] = len(expected_of) - counts[EQUALITY]
     counts["effects of axes"] = sum(
-        (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in claimed
+        (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in expected_of
         for axis in under_study
         for value in suite.axes[axis][1:]
     )
@@ -60,7 +63,7 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     )
     first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != suite.axes.keys()]
     counts["cells against the first"] = sum(
-        cell is not first and (None, frozenset((cell.label, first.label))) not in claimed for cell in outside
+        cell is not first and (None, frozenset((cell.label, first.label))) not in expected_of for cell in outside
     )
     return {name: count for name, count in counts.items() if count}
 

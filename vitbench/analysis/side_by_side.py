@@ -115,7 +115,7 @@ class SideBySide:
     def exit_status(self, fail_over: float | None) -> int:
         """1 where a timing of a later study regressed against the first study's on the same type of device.
 
-        How the first study's own devices and conditions compare is no regression, nor is a device that it lacks.
+        How the first study's own devices and environments compare is no regression, nor is a device that it lacks.
 
         Raises:
             ComparisonError: where nothing that an arm is compared with has a result; where there is a limit, and
@@ -209,7 +209,7 @@ def verdict(judged: Judged | None) -> str:
 
 
 def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
-    """Compare some studies, or files of pytest-benchmark, with the first; of one study its devices and conditions.
+    """Compare some studies, or files of pytest-benchmark, with the first; of one study its devices and environments.
 
     Args:
         paths: folders of the studies, or JSON files.
@@ -221,7 +221,7 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
     """
     arms = arms_of(paths)
     if len(arms) < 2:
-        raise ComparisonError("a comparison takes two studies, or one that ran on two devices or under two conditions")
+        raise ComparisonError("a comparison takes two studies, or one that ran on two devices or in two environments")
     candidates = _candidates(arms)
     timings, cells = _timings(arms, candidates, margin), _cells(arms, candidates)
     shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]

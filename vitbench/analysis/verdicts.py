@@ -67,7 +67,7 @@ class Comparison:
         cells: the variant and the baseline by their labels, where no more than these two are compared.
         equivalent: whether the variant is equivalent to its baseline in every block, so that the deltas are noise.
         paired: whether the arms share what they start from in each seed, by their specification.
-        claim: what a claim of the suite says of it: "higher", "lower" or "equal"; None of what is no claim.
+        expected: what a hypothesis of the suite says of it: "higher", "lower" or "equal"; None where none does.
         key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
         lent: whether it is of implementations of one function alone, of which one is trained for all: further seeds
             tell nothing of it.
@@ -87,7 +87,7 @@ class Comparison:
     cells: tuple[str, ...] = ()
     equivalent: bool = False
     paired: bool = False
-    claim: str | None = None
+    expected: str | None = None
     key: bytes = b""
     lent: bool = False
 
@@ -162,13 +162,13 @@ def judge(
 ) -> list[Judged]:
     """Verdicts on the comparisons of one report, which are one family for Holm's correction.
 
-    What a claim says weighs twice as much as an effect, an interaction or a variant, and a difference where equality is
-    expected, of a claim of it or of equivalent implementations, a quarter: see
+    What a hypothesis of the suite says weighs twice as much as an effect, an interaction or a variant, and a difference
+    where equality is expected, of such a hypothesis or of equivalent implementations, a quarter: see
     :func:`vitbench.analysis.multiplicity.weight`.
 
     The correction is over every hypothesis that the report plans. One that is invalid, or that has no result, counts as
     one with p = 1: the family is fixed before anyone has looked, and what failed makes no other row significant. A
-    claim that is also an effect is one hypothesis, with the weight of the first row.
+    hypothesis that is also an effect counts once, with the weight of the first row.
 
     Args:
         comparisons: the rows.
@@ -266,7 +266,7 @@ def weights_of(comparisons: Sequence[Comparison], *, equality: bool = False) -> 
     """Hypothesis → its weight, by the first row that is of it; see :func:`vitbench.analysis.multiplicity.weight`."""
     weights: dict[bytes | int, float] = {}
     for key, c in zip(keys(comparisons), comparisons, strict=True):
-        weights.setdefault(key, weight(c.claim, equivalent=c.equivalent, equality=equality))
+        weights.setdefault(key, weight(c.expected, equivalent=c.equivalent, equality=equality))
     return weights
 
 
@@ -282,7 +282,7 @@ def _times(level: Callable[[float], float], alpha: float) -> Callable[[float], f
 
 @dataclass(frozen=True)
 class _Tested:
-    """A comparison's estimate and p-values, NaN where they cannot be told."""
+    """A comparison's estimate and p-values, NaN where they cannot be computed."""
 
     difference: Difference
     p: float

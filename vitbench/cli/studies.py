@@ -58,7 +58,7 @@ class Asked:
             kind = device_kind(self.device)
             suite = read_suite(suite_file(self.suite), self.overrides, most, small=self.small, device=kind)
         except TooManyTrials as error:
-            from vitbench.runner.size import with_time
+            from vitbench.runner.grid_estimate import with_time
 
             raise with_time(error, self.device) from error
         suite = suite.only(self.cells)
@@ -117,7 +117,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--heartbeat", type=click.FloatRange(min=0.1, max=3600), default=10.0, show_default=True,
                      metavar="SECONDS", help="Interval between heartbeats to other processes that run the same study. "
                      "After three missed heartbeats they take over the trials of this one."),
-        click.option("--leave-held", is_flag=True,
+        click.option("--leave-leased", is_flag=True,
                      help="Do not wait for trials that other processes are running."),
         click.option("--no-wait", is_flag=True,
                      help="Do not wait for a device that another vitbench on this machine is using."),
@@ -234,14 +234,14 @@ def time(context: click.Context, /, asked: Asked, **how: Any) -> None:
 
 
 def _options(
-    asked: Asked, *, rerun_changed: bool, heartbeat: float, leave_held: bool, no_wait: bool, **others: Any
+    asked: Asked, *, rerun_changed: bool, heartbeat: float, leave_leased: bool, no_wait: bool, **others: Any
 ) -> Options:
     """How a study is run, of what :func:`run_options` gives a command and of its own options."""
     from vitbench.runner.run import Options  # after the suite is read: a mistake in it is reported before torch loads
 
     return Options(
-        asked.device, rerun_changed=rerun_changed, heartbeat_s=heartbeat, leave_held=leave_held, patient=not no_wait,
-        **others,
+        asked.device, rerun_changed=rerun_changed, heartbeat_s=heartbeat, leave_leased=leave_leased,
+        patient=not no_wait, **others,
     )  # fmt: skip
 
 

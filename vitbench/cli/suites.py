@@ -38,7 +38,7 @@ def suites(names: tuple[str, ...]) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--from", "origin", default="positions", show_default=True, shell_complete=completion.suites,
+@click.option("--from", "source", default="positions", show_default=True, shell_complete=completion.suites,
               help="The suite to start from: a name or a path.")  # fmt: skip
 def init(name: str, source: str) -> None:
     """Write NAME.toml, a suite of your own: a copy of another suite, under its new name."""

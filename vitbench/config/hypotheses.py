@@ -1,10 +1,10 @@
-"""``[[facts]]`` and ``[[goals]]``: the effects that a suite claims beforehand, and the accuracies that it aims at."""
+"""``[[facts]]`` and ``[[goals]]``: the effects that a suite expects beforehand, and the accuracies that it aims at."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vitbench.config.suite import Fact, Goal, Value, as_text
+from vitbench.config.suite import Goal, Hypothesis, Value, as_text
 from vitbench.config.suite_errors import quote
 from vitbench.config.suite_tables import SuiteTables
 from vitbench.wording import nearest
@@ -12,26 +12,26 @@ from vitbench.wording import nearest
 
 def read_facts(
     tables: SuiteTables, axes: Mapping[str, tuple[Value, ...]], labels: Sequence[str], margin: float | None
-) -> tuple[Fact, ...]:
+) -> tuple[Hypothesis, ...]:
     """``[[facts]]``: claims about values of the suite's axes, or about its cells by their labels."""
     known = {axis: [as_text(value) for value in values] for axis, values in axes.items()}
     facts = []
-    for where, fact in tables.each("facts", tables.array("facts"), Fact):
-        facts.append(fact)
-        if fact.value == fact.against:
-            tables.complain(f"{where}.value", f"{quote(fact.value)} is what it is compared with")
-        if fact.expected == "equal" and margin is None:
+    for where, hypothesis in tables.each("facts", tables.array("facts"), Hypothesis):
+        facts.append(hypothesis)
+        if hypothesis.value == hypothesis.against:
+            tables.complain(f"{where}.value", f"{quote(hypothesis.value)} is what it is compared with")
+        if hypothesis.expected == "equal" and margin is None:
             tables.complain(f"{where}.expected", '"equal" needs suite.margin: the difference that does not matter')
-        if fact.axis is not None and fact.axis not in known:
-            tables.complain(f"{where}.axis", f"{quote(fact.axis)} is no axis{nearest(fact.axis, known)}")
+        if hypothesis.axis is not None and hypothesis.axis not in known:
+            tables.complain(f"{where}.axis", f"{quote(hypothesis.axis)} is no axis{nearest(hypothesis.axis, known)}")
             continue
-        values = labels if fact.axis is None else known[fact.axis]
-        what = "label of a cell" if fact.axis is None else f"value of {fact.axis}"
-        for key, value in (("value", fact.value), ("against", fact.against)):
+        values = labels if hypothesis.axis is None else known[hypothesis.axis]
+        what = "label of a cell" if hypothesis.axis is None else f"value of {hypothesis.axis}"
+        for key, value in (("value", hypothesis.value), ("against", hypothesis.against)):
             if value not in values:
                 tables.complain(f"{where}.{key}", f"{quote(value)} is no {what}{nearest(value, values)}")
-        for axis, value in fact.where.items():
-            if axis not in known or axis == fact.axis:
+        for axis, value in hypothesis.where.items():
+            if axis not in known or axis == hypothesis.axis:
                 tables.complain(f"{where}.where", f"{quote(axis)} is no other axis{nearest(axis, known)}")
             elif value not in known[axis]:
                 hint = nearest(value, known[axis])

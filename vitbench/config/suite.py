@@ -1,4 +1,4 @@
-"""ExpandedSuite: a TOML file of ``ablations/`` as typed data: cells, plan and claims."""
+"""ExpandedSuite: a TOML file of ``ablations/`` as typed data: cells, plan and hypotheses."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ class Variant(Strict):
     published: Published | None = None
 
 
-class Fact(Strict):
-    """A claim about a difference in test accuracy, published or known by construction, and put to the test."""
+class Hypothesis(Strict):
+    """A hypothesis about a difference in test accuracy, published or known by construction, and put to the test."""
 
     claim: Annotated[str, Field(min_length=1, max_length=200)]
     axis: str | None = Field(None, description="whose two values are compared; None: two cells, by their labels")
@@ -218,14 +218,14 @@ class ExpandedSuite(Strict):
     cells: tuple[InstanceOf[Cell], ...]
     data: DataSpec
     tune: Tune | None = None
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
     resources: Resources = Resources()
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
 
     def only(self, labels: Collection[str]) -> ExpandedSuite:
-        """The suite with some of its cells; claims and goals about the others are left out.
+        """The suite with some of its cells; hypotheses and goals about the others are left out.
 
         Raises:
             SpecError: a label is no cell's.

@@ -286,7 +286,7 @@ class View:
         info = self.study.info
         return [
             conclude(
-                runs, self.axes, self.under_study, task_axes=self.task_axes, facts=info.facts,
+                runs, self.axes, self.under_study, task_axes=self.task_axes, hypotheses=info.facts,
                 cells=list(dict.fromkeys([*self.judged["cell"].head(1), *outside])), margin=info.suite.margin,
                 noise_floor=self.noise.largest if self.noise else None, test=info.suite.test, looking=self.looking,
             )
@@ -337,14 +337,14 @@ class View:
 
     @cached_property
     def telling(self) -> list[str]:
-        """The axes, the one with the largest effect on test accuracy first, those that claims are about before others.
+        """Axes by their effect on test accuracy, the largest first, those that hypotheses are about before others.
 
         The first of them colours the pictures of accuracy and of training, so that a colour means one thing in them.
         """
-        claimed = {fact.axis for fact in self.study.info.facts}
+        tested = {hypothesis.axis for hypothesis in self.study.info.facts}
         value, block = grouped.ACCURACY, grouped.TRAIN_BLOCK
         effects = [grouped.matched(self.judged, self.axes, axis, value, block) for axis in self.axes]
-        return sorted(grouped.by_effect(effects), key=lambda axis: axis not in claimed)
+        return sorted(grouped.by_effect(effects), key=lambda axis: axis not in tested)
 
     def identity(self, cells: Sequence[str], axes: Collection[str] | None = None) -> dict[str, Md]:
         """The columns that name cells of one row: for each axis of a grid (or of some) their values, else a label."""

@@ -88,7 +88,7 @@ class Driver:
             self.others.clear()
             attempt(pending)
             if len(self.others) == len(pending):
-                if session.leave_held:
+                if session.leave_leased:
                     return
                 self.wait(pending)
 

@@ -60,7 +60,7 @@ class Options:
     """Arguments of the command that runs the same suite on this machine."""
     command: tuple[str, ...] = ()
     """Arguments of the command that plans the same study, without the device; the study keeps them."""
-    leave_held: bool = False
+    leave_leased: bool = False
     patient: bool = True
     """Whether to wait for a device that another vitbench on this machine has."""
     rerun_changed: bool = False
@@ -162,7 +162,7 @@ def _session(
     states = study.states()
     session = Session(
         study, trials, reporter, planner, analysis, stop, states, rerun_changed=options.rerun_changed,
-        leave_held=options.leave_held, keep_weights=options.keep_weights,
+        leave_leased=options.leave_leased, keep_weights=options.keep_weights,
     )  # fmt: skip
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")

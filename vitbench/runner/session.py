@@ -65,7 +65,7 @@ class Session:
     """Trial id → attempts, in order."""
     rerun_changed: bool = False
     """Whether results of other code count as missing."""
-    leave_held: bool = False
+    leave_leased: bool = False
     """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
     keep_weights: bool = False
     """Whether the weights of what is trained stay with the study."""

@@ -18,7 +18,7 @@ Asked = dict[str, Any]
 differ in is a mapping of all of them, under :data:`BY_CELL`."""
 
 BY_CELL = "by cell"
-CELLS, SEEDS, CLAIM, GOAL = "cells", "seeds", "claim.", "goal."
+CELLS, SEEDS, HYPOTHESIS, GOAL = "cells", "seeds", "claim.", "goal."
 
 APART = frozenset(
     {
@@ -37,9 +37,9 @@ def asked(info: StudyInfo) -> Asked:
     trials = Trials.of(info.trials)
     fields: Asked = info.model_dump(mode="json", exclude_defaults=True, exclude=set(APART))
     fields |= {f"suite.{name}": value for name, value in info.suite.canonical().items()}
-    for fact in info.facts:
-        body = fact.canonical()
-        name = CLAIM + body.pop("claim")
+    for hypothesis in info.facts:
+        body = hypothesis.canonical()
+        name = HYPOTHESIS + body.pop("claim")
         fields[name if name not in fields else f"{name} ({len(fields)})"] = body
     if info.looks:
         fields["suite.looks"] = list(info.looks.at)

@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 from pydantic import Field, field_validator
 
 from vitbench.config.base import Strict, digest
-from vitbench.store.asked import CELLS, CLAIM, SEEDS, Asked, differing
+from vitbench.store.asked import CELLS, HYPOTHESIS, SEEDS, Asked, differing
 from vitbench.store.attempts import Tried
 from vitbench.store.distrust import believed
 from vitbench.store.files import content, opened, publish, sweep, sync_folder
@@ -65,7 +65,7 @@ class Entry(Strict):
         """Names, seeds and claims are what readers take them for."""
         for name, values in changed.items():
             for value in values:
-                kind, item = KINDS.get(name, (dict, object) if name.startswith(CLAIM) else (object, object))
+                kind, item = KINDS.get(name, (dict, object) if name.startswith(HYPOTHESIS) else (object, object))
                 items = value if isinstance(value, list) else []
                 if value is not None and not (isinstance(value, kind) and all(isinstance(i, item) for i in items)):
                     raise ValueError(f"{name}: no {kind.__name__} of these")

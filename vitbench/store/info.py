@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vitbench.config.base import Positive, Seed, Strict, Text
-from vitbench.config.suite import Fact, Goal, Info, Value
+from vitbench.config.suite import Goal, Hypothesis, Info, Value
 from vitbench.store.trials import PlannedTrials, Trials
 
 
@@ -42,7 +42,7 @@ class StudyInfo(Strict):
     fallback: Text | None = Field(None, description="why the data are not those that the suite asks for")
     class_names: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
     tuned: dict[str, tuple[Value, ...]] = Field(
         default_factory=dict, description="nuisance axes and their values; each cell has its own choice of them"

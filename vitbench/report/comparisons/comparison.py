@@ -50,7 +50,7 @@ def conditions(comparison: SideBySide) -> list[Block]:
         for each in apart
     ]
     return [
-        Md("One column for each arm: a study, on one device, under one set of conditions. Bold: what differs and may "
+        Md("One column for each arm: a study, on one device, in one environment. Bold: what differs and may "
            "explain a difference."),
         table(lines, set()),
     ]  # fmt: skip

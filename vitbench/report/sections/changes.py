@@ -11,7 +11,7 @@ from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.config.suite import Info, as_text
 from vitbench.report.text import Md, escape, listed
 from vitbench.report.view import View
-from vitbench.store.asked import CELLS, CLAIM, GOAL, SEEDS, asked, by_cell
+from vitbench.store.asked import CELLS, GOAL, HYPOTHESIS, SEEDS, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
 from vitbench.store.trials import Trials
 from vitbench.wording import plural
@@ -29,7 +29,7 @@ IRRELEVANT = frozenset(
 )
 """Names of what no conclusion depends on. Further cells are counted by the correction for the number of comparisons."""
 
-ORDER = (CLAIM, "suite.expected", "suite.", GOAL, SEEDS, "train.", "data.", "model.", "")
+ORDER = (HYPOTHESIS, "suite.expected", "suite.", GOAL, SEEDS, "train.", "data.", "model.", "")
 """Beginnings of the names of what is asked, in the order in which their changes are stated."""
 
 Asking = Mapping[str, Any]
@@ -119,8 +119,8 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
             (escape(field), a, b, f" ({listed(cells, MOST_CELLS, 'more cells')})" if 0 < len(cells) < planned else "")
             for a, b, cells in _of_cells(name, before, after)
         ]
-    if name.startswith(CLAIM):
-        label = f"claim “{escape(name.removeprefix(CLAIM))}”"
+    if name.startswith(HYPOTHESIS):
+        label = f"claim “{escape(name.removeprefix(HYPOTHESIS))}”"
         if old is None or new is None:
             return [(label, None if old is None else "stated", None if new is None else "stated", "")]
         keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]

@@ -119,15 +119,15 @@ def _of_a_grid(view: View, cells: Sequence[str]) -> Layout:
 def _shared_out(view: View) -> tuple[list[str], list[str]]:
     """The axes of the colours, and those of the panels: all that matter, as far as there are colours and panels.
 
-    Axes that change what is classified have panels, and so have those that no claim is about; axes of claims share the
-    colours, so that what a claim compares stands in one panel. Equivalent implementations share their lines.
+    Axes that change what is classified have panels, and so have those that no hypothesis is about; the others share
+    the colours, so that what a hypothesis compares stands in one panel. Equivalent implementations share their lines.
     """
-    claimed = {fact.axis for fact in view.study.info.facts}
+    tested = {hypothesis.axis for hypothesis in view.study.info.facts}
     equivalent = [axis for axis in view.telling if axis in view.equivalent_axes]
     telling = [axis for axis in view.telling if axis not in equivalent] or equivalent[:1]
     telling.sort(key=lambda axis: axis in view.task_axes)
     first, *others = telling
-    compared = [axis for axis in others if axis in claimed and axis not in view.task_axes]
+    compared = [axis for axis in others if axis in tested and axis not in view.task_axes]
     if len(compared) == len(others):
         compared = compared[:-1]  # one is the panels'
     rest = [axis for axis in reversed(others) if axis in view.task_axes]

@@ -11,7 +11,7 @@ import pandas as pd
 from vitbench.analysis.conclusions import Conclusions, Tested
 from vitbench.analysis.paired import interval
 from vitbench.analysis.verdicts import Judged, judge
-from vitbench.config.suite import Fact
+from vitbench.config.suite import Hypothesis
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, filled, table
 from vitbench.report.groups import Group
 from vitbench.report.output import Files
@@ -60,7 +60,10 @@ def rows_of(view: View, conclusions: Conclusions) -> list[Row]:
     """The comparisons of one group: claims, effects, named cells, interactions."""
     called, first = view.axis_names, next(iter(view.train["cell"]), "")
     return [
-        *(Row("claims", each.fact.claim, _compared(view, each.fact), each.judged, each) for each in conclusions.claims),
+        *(
+            Row("claims", each.hypothesis.claim, _compared(view, each.hypothesis), each.judged, each)
+            for each in conclusions.hypotheses
+        ),
         *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in conclusions.effects),
         *(Row("variants", j.comparison.label, f"against {first}", j) for j in conclusions.variants),
         *(Row("interactions", *_crossed(view, j), j) for j in conclusions.interactions),
@@ -78,10 +81,10 @@ def _crossed(view: View, judged: Judged) -> tuple[str, str]:
     return " × ".join(values), f"{' by '.join(view.axis_names[a] for a in axes)}, against {' and '.join(against)}"
 
 
-def _compared(view: View, fact: Fact) -> str:
-    held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in fact.where.items())
-    which = f"{view.axis_names.get(fact.axis, fact.axis)} " if fact.axis else ""
-    return f"{which}{fact.value} against {fact.against}{held}"
+def _compared(view: View, hypothesis: Hypothesis) -> str:
+    held = "".join(f", {view.axis_names.get(axis, axis)} {value}" for axis, value in hypothesis.where.items())
+    which = f"{view.axis_names.get(hypothesis.axis, hypothesis.axis)} " if hypothesis.axis else ""
+    return f"{which}{hypothesis.value} against {hypothesis.against}{held}"
 
 
 TITLES = {"effects": "Main effects", "variants": "Named cells", "claims": "Claims", "interactions": "Interactions"}
@@ -153,10 +156,11 @@ def _named(view: View, row: Row) -> dict[str, Md]:
     words = escape(words_of(view, row.judged))
     verdict = bold(words)
     if (tested := row.tested) is not None:
-        size = signed(tested.fact.size, 1) if tested.fact.size is not None else NOTHING
+        hypothesis = tested.hypothesis
+        size = signed(hypothesis.size, 1) if hypothesis.size is not None else NOTHING
         return {"claim": escape(row.name), "outcome": bold(escape(outcome(view, tested))), VERDICT: words,
-                "compared": escape(row.context), "expected": escape(tested.fact.expected), "claimed (points)": size,
-                "source": escape(tested.fact.source)}  # fmt: skip
+                "compared": escape(row.context), "expected": escape(hypothesis.expected), "claimed (points)": size,
+                "source": escape(hypothesis.source)}  # fmt: skip
     if row.family == "effects":
         axis, against = row.context.rsplit(", against ", 1)
         return {"axis": escape(axis), "value": escape(row.name), VERDICT: verdict, "against": escape(against)}
@@ -269,12 +273,12 @@ def frame(view: View) -> pd.DataFrame:
         j, c = row.judged, row.judged.comparison
         values = (j.n, c.planned, c.failed, c.blocks, j.mean, j.interval.low, j.interval.high, j.p, j.p_permutation,
                   j.p_holm, j.improvement, j.verdict, j.words, j.below_noise_floor, j.seeds_needed)  # fmt: skip
-        claim = {} if row.tested is None else {
-            "expected": row.tested.fact.expected, "published_points": row.tested.fact.size,
+        tested = {} if row.tested is None else {
+            "expected": row.tested.hypothesis.expected, "published_points": row.tested.hypothesis.size,
             "outcome": row.tested.outcome, "small": view.small,
         }  # fmt: skip
         looked = {"look": j.look, "confidence": j.confidence} if view.looking else {}
-        lines.append({**named, **dict(zip(NUMBERS, values, strict=True)), **claim, **looked})
+        lines.append({**named, **dict(zip(NUMBERS, values, strict=True)), **tested, **looked})
     columns = ["device", "environment", "family", "comparison", *NUMBERS, "expected", "published_points", "outcome",
                "small", *(["look", "confidence"] if view.looking else [])]  # fmt: skip
     return pd.DataFrame(lines, columns=columns)

@@ -134,10 +134,12 @@ def _claims(view: View, group: Group) -> list[Block]:
     assert group.conclusions is not None
     rows = effects.rows_of(view, group.conclusions)
     blocks: list[Block] = []
-    if claims := [(row, row.tested) for row in rows if row.tested is not None]:
-        reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in claims)
-        blocks.append(Md(f"**Claims:** {reproduced} of {len(claims)} reproduced{SMALL if view.small else ''}."))
-        blocks.append(Chips(tuple((effects.outcome(view, tested), _chip(view, row, tested)) for row, tested in claims)))
+    if hypotheses := [(row, row.tested) for row in rows if row.tested is not None]:
+        reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in hypotheses)
+        blocks.append(Md(f"**Claims:** {reproduced} of {len(hypotheses)} reproduced{SMALL if view.small else ''}."))
+        blocks.append(
+            Chips(tuple((effects.outcome(view, tested), _chip(view, row, tested)) for row, tested in hypotheses))
+        )
     return blocks
 
 
@@ -166,12 +168,16 @@ def _row(view: View, row: effects.Row) -> ForestRow:
 
 
 def _chip(view: View, row: effects.Row, tested: Tested) -> Md:
-    fact, judged, decimals = tested.fact, row.judged, view.decimals + 1
-    claimed = fact.expected if fact.size is None else f"{fact.expected}, {signed(fact.size, 1)} points"
+    hypothesis, judged, decimals = tested.hypothesis, row.judged, view.decimals + 1
+    size = (
+        hypothesis.expected
+        if hypothesis.size is None
+        else f"{hypothesis.expected}, {signed(hypothesis.size, 1)} points"
+    )
     ends = interval_text(judged.interval.low, judged.interval.high, decimals, sign=True)
     result = f"{signed(judged.mean, decimals)} points{f' ({ends})' if ends else ''}" if judged.n else "no seed"
     result += f", {effects.words_of(view, judged)}"
-    return Md(f"{escape(fact.claim)} (claimed: {escape(claimed)}; found: {escape(result)})")
+    return Md(f"{escape(hypothesis.claim)} (claimed: {escape(size)}; found: {escape(result)})")
 
 
 def _speeds(view: View, files: Files) -> list[Block]:

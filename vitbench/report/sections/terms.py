@@ -61,7 +61,7 @@ def _judged(view: View) -> list[Judged]:
 
 def _has(word: str, view: View) -> bool:
     """Whether a report has a verdict, or an outcome of a claim."""
-    outcomes = (claim.outcome for each in view.conclusions for claim in each.claims)
+    outcomes = (tested.outcome for each in view.conclusions for tested in each.hypotheses)
     return word in {*(judged.verdict for judged in _judged(view)), *(f"claim: {outcome}" for outcome in outcomes)}
 
 
@@ -135,7 +135,7 @@ TERMS: tuple[Caveat[View], ...] = (
          "was shown early is on average a little too large."),
     *(Caveat(word, functools.partial(_has, word), text)
       for word, text in (VERDICTS | {f"claim: {outcome}": text for outcome, text in OUTCOMES.items()}).items()),
-    Caveat("small form", lambda view: view.small and any(each.claims for each in view.conclusions),
+    Caveat("small form", lambda view: view.small and any(each.hypotheses for each in view.conclusions),
          "this is the suite's small form, which tests another claim than the published one."),
     Caveat("interaction", lambda view: any(each.interactions for each in view.conclusions),
          "by how much the effect of one axis changes with the value of another. *a × c, against b and d* is the gain "

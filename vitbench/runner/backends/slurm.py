@@ -148,7 +148,7 @@ def rounds(
     """Submit arrays of jobs until nothing of these kinds is left, or as many have gone as a trial has attempts."""
     most_rounds, waits = session.study.info.suite.max_attempts + 1, False
     rounds_left = most_rounds
-    command = [sys.executable, "-m", "vitbench", *backend.options.repeat, "--only", only, "--leave-held",
+    command = [sys.executable, "-m", "vitbench", *backend.options.repeat, "--only", only, "--leave-leased",
                "--device", backend.device]  # fmt: skip
     while session.stop.signal is None:
         if "tune" in kinds and session.study.info.untuned:
@@ -161,7 +161,7 @@ def rounds(
                 continue
             return
         if not free:  # of other drivers, such as jobs that an earlier call of this command has left
-            if session.leave_held:
+            if session.leave_leased:
                 return
             if not waits:
                 session.reporter.note(f"waiting for {plural(len(pending), 'trial')} in other processes")

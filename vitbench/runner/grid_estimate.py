@@ -1,4 +1,4 @@
-"""Size: the cost of a grid that is too large to expand, estimated from one of its cells."""
+"""Estimate of the time of a grid that is too large to expand, by one of its cells."""
 
 from __future__ import annotations
 
