@@ -292,7 +292,7 @@ def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> Non
     assert norm.deltas[1] == pytest.approx(fmean(matched)), "every pair that is there"
 
 
-def test_rule_22_origins_and_devices_never_meet(tmp_path: Path) -> None:
+def test_rule_22_environments_and_devices_never_meet(tmp_path: Path) -> None:
     """Seeds 0 and 1 were trained on one machine, seed 2 on another; and of seed 1 one cell was, too."""
     frame = frame_of(tmp_path / "a", small(environment=lambda cell, seed: (
         GPU if seed == 2 or (seed == 1 and cell.axes["norm"] == "post") else CPU)))  # fmt: skip

@@ -182,7 +182,7 @@ def test_columns_come_back_as_they_were(tmp_path: Path) -> None:
     assert columnar.load(tmp_path / "some.npz", "another") is None
 
 
-def test_environments_are_those_of_the_first_attempt_of_each_origin_in_the_plans_order(study: StudyFolder) -> None:
+def test_environments_are_those_of_the_first_attempt_in_the_plans_order(study: StudyFolder) -> None:
     tables = results.results_of(study)
     ids = [planned.id for planned in study.info.trials]
     cores = [[e.cpu_cores for e in tables.environments(order).values()] for order in (ids, ids[::-1])]

@@ -17,7 +17,7 @@ from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench import load, registry
 from vitbench.cli.main import cli
-from vitbench.runner.doctor import _torch, torchvision_finding
+from vitbench.runner.doctor import _torch
 
 COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
 
@@ -174,9 +174,21 @@ def test_doctor_says_what_to_do_where_torch_does_not_import(
     assert {finding.subject: finding for finding in _torch()}["torch"].text.startswith(message)
 
 
-def test_doctor_names_a_torchvision_of_another_build() -> None:
-    finding = torchvision_finding("2.13.0+cpu", False, "RuntimeError: operator torchvision::nms does not exist")
-    assert finding.level == "bad" and "CPU-only torch" in finding.text and "2.13.0+cpu" in finding.text
-    assert torchvision_finding("2.15.0", True, "0.29.2").level == "ok"
+@pytest.mark.parametrize("library", ["_C.so", "_C_stable.so", "none"])
+def test_doctor_names_a_torchvision_of_another_build(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose operators this torch cannot load, or that has none."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text("")
+    (tmp_path / "torchvision" / library).write_bytes(b"of another build")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    findings = {finding.subject: finding for finding in _torch()}
+    version, text = findings["torch"].text.split(",")[0], findings["torchvision"].text
+    assert findings["torchvision"].level == "bad" and text.startswith(f"does not fit torch {version} (")
+    assert "CPU-only torch" in text and (library in text or "nms" in text)
+
+
+def test_doctor_says_what_works() -> None:
     done = here("doctor")
     assert done.returncode == 0 and "torchvision: " in done.stdout and "BAD" not in done.stdout

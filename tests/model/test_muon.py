@@ -53,7 +53,7 @@ def test_what_comes_out_is_nearly_orthogonal(shape: tuple[int, int, int]) -> Non
 
 
 @pytest.mark.parametrize("shape", [(96, 32), (24, 8, 3, 3), (24, 8, 1, 1)], ids=["matrices", "wide", "tall"])
-def test_a_stack_is_its_members(shape: tuple[int, ...]) -> None:
+def test_an_ensemble_is_its_members(shape: tuple[int, ...]) -> None:
     alone = [nn.Parameter(drawn(i, *shape)) for i in range(3)]
     stack = nn.Parameter(torch.stack([p.detach() for p in alone]))
     stack.grad = torch.stack([drawn(10 + i, *shape) for i in range(3)])

@@ -49,7 +49,7 @@ BATCHED = "torch._C._functorch.is_batchedtensor(hidden)"
     ],
     ids=["killed", "too large"],
 )
-def test_what_ends_a_stack_is_everybodys_attempt_and_the_next_is_ones_own(
+def test_what_ends_an_ensemble_is_everybodys_attempt_and_the_next_is_ones_own(
     runs: Runs, body: str, state: str, reason: str
 ) -> None:
     runs.complete(*runs.plugin(body), "--set", "model.mlp=faulty", *ENSEMBLE, "--set", "suite.max_attempts=2")

@@ -157,7 +157,7 @@ def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
     assert ok == {("sdpa", 0), ("sdpa", 1), ("sdpa", 2), ("mha", 0)}
 
 
-def test_stacked_seeds_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
+def test_ensembles_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
     runs = Runs(tmp_path / "ensemble")
     runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "batched"'))
     runs.complete("--set", "train.ensemble_seeds=true", "--set", 'axes.norm=["pre"]')

@@ -52,7 +52,7 @@ def test_each_seed_comes_to_what_it_comes_to_alone(slot: str, name: str) -> None
         alike(member, train(trial, CPU, silent))
 
 
-def test_all_but_mha_biases_and_batch_statistics_can_be_stacked() -> None:
+def test_all_but_mha_biases_and_batch_statistics_can_be_in_an_ensemble() -> None:
     alone = {name for slot, name in COMPONENTS if trials(fitted(MODEL, slot, name))[0].ensemble_problem()}
     packages = {"flash_attn", "xformers"}
     assert alone == {"mha", "relative", "relative_mlp", "alibi_2d", "conv_stem", "resnet_stem", *packages}

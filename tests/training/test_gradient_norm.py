@@ -47,7 +47,7 @@ def test_it_is_a_mean_over_evenly_spaced_steps(monkeypatch: pytest.MonkeyPatch) 
     assert means == [pytest.approx((taken[0] + taken[1]) / 2), pytest.approx((taken[2] + taken[3]) / 2)]
 
 
-def test_members_of_a_stack_have_their_own() -> None:
+def test_members_of_an_ensemble_have_their_own() -> None:
     recipe = RECIPE.model_copy(update={"ensemble_seeds": True})
     trials = [train_trial(train=recipe, seed=seed) for seed in range(2)]
     for trial, member in zip(trials, train_ensemble(trials, CPU, silent), strict=True):

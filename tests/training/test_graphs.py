@@ -80,7 +80,7 @@ def test_replays_come_to_what_single_launches_come_to(option: dict[str, Any], re
         assert results(captured) == results(plain)
 
 
-def test_of_a_stack_too(replayed: list[int]) -> None:
+def test_of_an_ensemble_too(replayed: list[int]) -> None:
     changes: dict[str, Any] = {"clip_norm": 0.3, "mixup": 0.8}
     plain = train_ensemble([trial(seed, **changes) for seed in range(3)], CPU, silent)
     captured = train_ensemble([trial(seed, cuda_graphs=True, **changes) for seed in range(3)], CPU, silent)

@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("changes", [{}, {"attention": "batched", "norm_layer": "rmsnorm", "positions": "rope_2d"}])
-def test_each_member_of_a_stack_has_its_own(changes: dict[str, str], tmp_path: Path) -> None:
+def test_each_member_of_an_ensemble_has_its_own(changes: dict[str, str], tmp_path: Path) -> None:
     spec = MODEL.model_copy(update=changes)
     recipe = TRAIN.model_copy(update={"epochs": 2, "ema": 0.5, "ensemble_seeds": True})
     trials = [train_trial(model=spec, train=recipe, seed=seed) for seed in range(3)]

@@ -40,7 +40,8 @@ MOST_COUNTED = 10
 """Runs in an arm beyond which the steps between permutation p-values are too small to matter."""
 
 LARGEST_T, ROUNDING = 1000.0, 1e-13
-BISECTIONS = 50
+BISECTIONS = 30
+"""Of an interval of 50: effects to 5e-8."""
 
 NORMAL = NormalDist()
 
@@ -146,7 +147,9 @@ def _beyond(t: float, noncentrality: float, freedom: float) -> float:
     scipy.special.nctdtr gives the same to 1e-12 from 10 runs on, and to 0.2 % of 3; it takes 0.7 s to import, of which
     `vitbench plan` has none.
     """
-    return sum(weight * NORMAL.cdf(noncentrality - t * s) for s, weight in _spread(freedom))
+    # The normal's tail by erfc: NormalDist.cdf takes five times as long, and plans are made of this sum.
+    t, away = t * math.sqrt(0.5), noncentrality * math.sqrt(0.5)
+    return 0.5 * sum([weight * math.erfc(t * s - away) for s, weight in _spread(freedom)])
 
 
 @functools.lru_cache(maxsize=256)

@@ -63,12 +63,21 @@ def accelerator():
             for i in range(torch.cuda.device_count())]
     return "; ".join(gpus) or ("mps" if torch.backends.mps.is_available() else f"no {torch.version.cuda}")
 def torchvision():
-    import torchvision
-    return torchvision.__version__
+    import importlib.metadata, importlib.util, pathlib, torch
+    if (package := importlib.util.find_spec("torchvision")) is None:
+        raise ModuleNotFoundError("No module named 'torchvision'")
+    for library in pathlib.Path(package.origin).parent.glob("_C*.so"):
+        torch.ops.load_library(library)
+    torch.ops.torchvision.nms
+    return importlib.metadata.version("torchvision")
 for subject, probe in (("torch", torch_itself), ("accelerator", accelerator), ("torchvision", torchvision)):
     tell(subject, probe)
 """
-"""Imports that may fail, or end their process: one of its own, which says how far it came."""
+"""Imports that may fail, or end their process: one of its own, which says how far it came.
+
+Of torchvision its operators are loaded, which need the torch that they were built with. To import it all takes as long
+as torch itself, for the compiler that its models import.
+"""
 
 
 def probed() -> dict[str, tuple[bool, str]]:
@@ -86,17 +95,17 @@ def probed() -> dict[str, tuple[bool, str]]:
 
 
 def torchvision_finding(torch_version: str, works: bool, output: str) -> Finding:
-    """Finding about the two packages, by an import of torchvision beside this torch."""
+    """Finding about the two packages, by loading torchvision's operators into this torch."""
     if works:
         return Finding("torchvision", "ok", output)
-    if "torchvision::nms" in output or "undefined symbol" in output:
+    if not output.startswith("ModuleNotFoundError"):
         return Finding(
             "torchvision", "bad",
             f"does not fit torch {torch_version} ({output}): the two come from different builds, most often a CPU-only "
             f"torch beside the package index's torchvision; install both from one index. Models, image folders and "
             f"synthetic images work without it; cifar10, cifar100, mnist and fashion_mnist do not",
         )  # fmt: skip
-    return Finding("torchvision", "bad", f"does not import: {output}")
+    return Finding("torchvision", "bad", f"does not import ({output}): pip install torchvision, in this environment")
 
 
 def _torch() -> Iterator[Finding]:
