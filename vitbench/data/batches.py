@@ -136,7 +136,8 @@ class Batches:
         size = recipe.batch_size
         for start in range(first * size, len(order), self.chunk * size):
             part = slice(start, start + self.chunk * size)
-            pixels = self.images.pixels[order[part]]
+            chosen = order[part]
+            pixels = self.images.pixels.index_select(0, chosen)  # on a CPU an eighth of the time of pixels[chosen]
             if recipe.crop_padding or recipe.flip:
                 pixels = crop_and_flip(pixels, draws.shift[part], draws.mirror[part], recipe.crop_padding)
             if draws.policy is not None:
@@ -144,7 +145,7 @@ class Batches:
             mixes = None if draws.mixes is None else draws.mixes[part]
             wiped = tuple(each[part] for each in draws.wiped)
             patches = None if draws.patches is None else draws.patches[part].long()
-            whole = Batch(pixels, self.images.labels[order[part]], self.data.normalise, wiped, mixes, patches)
+            whole = Batch(pixels, self.images.labels[chosen], self.data.normalise, wiped, mixes, patches)
             for begin in range(0, len(whole), size):
                 yield whole[begin : begin + size]
 
