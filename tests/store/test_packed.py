@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from tests.report.builders import CPU, build, factorial
 from tests.runner.runs import Runs, here
 from tests.small import SUITE, record, time_trial
 from vitbench.config import read_suite
-from vitbench.store import Record, StudyFolder, packed
+from vitbench.store import SCHEMA, Record, StudyFolder, packed
 from vitbench.store.attempts import Tried
 
 TRIALS = 80
@@ -245,6 +247,18 @@ def test_of_a_damaged_segment_what_can_be_read_counts_and_the_rest_is_named(
     assert all(truth[trial_id] == attempts for trial_id, attempts in records.items()), "nothing that was not recorded"
     assert any(entry.startswith(bad.name) for entry in reader.damaged)
     assert os.path.lexists(bad), "the only copy is never set aside"
+
+
+def test_f24_records_of_another_schema_are_named_and_run_again(study: StudyFolder) -> None:
+    """A segment's second line tells of them what this vitbench cannot read: a report of that would come to nothing."""
+    study.pack()
+    file, *_ = segments(study)
+    older = gzip.compress(re.sub(rb'("schema_version": ?)\d+', rb"\g<1>1", gzip.decompress(file.read_bytes())))
+    file.with_name(f"{hashlib.sha256(older).hexdigest()[:20]}.jsonl.gz").write_bytes(older)
+    file.unlink()
+    reader = StudyFolder.read(study.path)
+    assert len(reader.states()) == len(reader.records()) < 60
+    assert any(f"another schema version, and this vitbench reads {SCHEMA}" in entry for entry in reader.damaged)
 
 
 def test_what_is_damaged_stays_where_it_is_while_the_others_are_packed(study: StudyFolder) -> None:

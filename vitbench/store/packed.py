@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vitbench.store.attempts import SEALED, Attempt, Row, attempt_of
 from vitbench.store.files import content, opened, sweep, sync_folder, write_atomically
-from vitbench.store.record import MAX_BYTES, BadRecord, Record, from_json
+from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, Record, from_json
 
 FOLDER, SUFFIX = "packed", ".jsonl.gz"
 FORM = 1
@@ -60,9 +60,11 @@ class Segment:
                 if path.name != _name(hashlib.file_digest(stream, "sha256").hexdigest()):
                     raise ValueError("its name is not the digest of its bytes")
             with _lines(path) as line:
-                form, rows = json.loads(line(MAX_HEADER))["form"], line(MAX_ROWS)
-            if form != FORM:
-                raise ValueError(f"of form {form!r}, and this vitbench reads {FORM}")
+                header, rows = json.loads(line(MAX_HEADER)), line(MAX_ROWS)
+            if header["form"] != FORM:
+                raise ValueError(f"of form {header['form']!r}, and this vitbench reads {FORM}")
+            if header.get("schema_version") != SCHEMA:  # its second line tells of records that cannot be read
+                raise ValueError(f"records of another schema version, and this vitbench reads {SCHEMA}")
             self.attempts = [Attempt(self.file(i), *row) for i, row in enumerate(ROWS.validate_json(rows))]
         except FileNotFoundError:
             raise
@@ -217,7 +219,7 @@ def _sealed(file: Path) -> _Sealed | None:
 
 def _write(folder: Path, records: Sequence[_Sealed]) -> Path:
     rows = ROWS.dump_json([record.row for record in records]) + b"\n"
-    header = json.dumps({"form": FORM, "records": len(records)}).encode() + b"\n"
+    header = json.dumps({"form": FORM, "schema_version": SCHEMA, "records": len(records)}).encode() + b"\n"
     packed = gzip.compress(b"".join([header, rows, *(record.line for record in records)]), LEVEL, mtime=0)
     return write_atomically(folder / _name(hashlib.sha256(packed).hexdigest()), packed)
 
