@@ -24,9 +24,9 @@ def main(folder: Path) -> None:
     click.echo("| study | comparison | difference | sign-flip p | Welch p | permutation p | p (Holm) | verdict |")
     click.echo("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |")
     for path in sorted(p.parent for p in folder.glob("*/study.json")):
-        for place in View(StudyFolder.read(path)).conclusions:
-            labels = {id(each.judged): f"claim: {each.hypothesis.claim}" for each in place.hypotheses}
-            for judged in place.judged:
+        for group in View(StudyFolder.read(path)).conclusions:
+            labels = {id(each.judged): f"claim: {each.hypothesis.claim}" for each in group.hypotheses}
+            for judged in group.judged:
                 c = judged.comparison
                 if judged.n >= 4:
                     arms = np.array([c.variant]), np.array([c.baseline])

@@ -211,12 +211,12 @@ def groups_with(models: list[ShownModel], name: str) -> list[PictureGroup]:
 
 def test_models_are_shown_on_images_that_all_keep_by_what_all_make_of_them() -> None:
     pair = two(with_prediction(explanation_of(SPEC), 1, 5))
-    assert [(s.outcome, s.places, s.same) for s in chosen(pair)] == [
+    assert [(s.outcome, s.indices, s.same) for s in chosen(pair)] == [
         ("right", ((0, 2, 3), (0, 2, 3)), True),
         ("differing", ((1,), (1,)), True),
         ("wrong", ((4, 5, 6, 7), (4, 5, 6, 7)), True),
     ]
-    assert [(s.outcome, s.places) for s in in_full(pair)] == [("right", ((0,), (0,))), ("wrong", ((4,), (4,)))]
+    assert [(s.outcome, s.indices) for s in in_full(pair)] == [("right", ((0,), (0,))), ("wrong", ((4,), (4,)))]
     for group in sections(pair)[PREDICTED]:
         sheets = [picture.chart for picture in group.pictures]
         assert all(isinstance(sheet, Tiles) for sheet in sheets) and len(sheets) == 2

@@ -83,15 +83,15 @@ def contention(results: Results, trials: Collection[str]) -> Contention:
     runs = rows["file"].isin(asked)
     if not runs.any():
         return Contention(0, 0.0, 0, math.nan, 0)
-    cores, place = _machines(rows["environment_json"])
+    cores, machine = _machines(rows["environment_json"])
     # By what it is beyond the cores: 3 is much for two and nothing for 64.
     loads = pd.DataFrame({"load": rows["load_average"].where(runs), "cores": cores}).dropna()
     worst = loads.assign(beyond=loads["load"] - loads["cores"]).sort_values("beyond", kind="stable").tail(1)
     shared, lasted, at_once = 0.0, 0.0, 0
     began = pd.to_datetime(rows["started_at"], utc=True, format="ISO8601")
     since = (began - began.min()).dt.total_seconds()
-    table = pd.DataFrame({"place": place, "since": since, "seconds": rows["attempt_seconds"], "run": runs})
-    for _, attempts in table.groupby("place", sort=False):
+    table = pd.DataFrame({"machine": machine, "since": since, "seconds": rows["attempt_seconds"], "run": runs})
+    for _, attempts in table.groupby("machine", sort=False):
         # Seeds that one program trains have one start, and a share of its time each.
         programs = attempts.groupby("since").agg({"seconds": "sum", "run": "any"}).reset_index()
         begin, seconds = programs["since"].to_numpy(np.float64), programs["seconds"].to_numpy(np.float64)

@@ -227,7 +227,7 @@ class _Rows:
     def __init__(self) -> None:
         self.known = set[str]()
         self.columns = {name: {c: list[Any]() for c in ("file", *columns)} for name, columns in TABLES.items()}
-        self.place = _places()
+        self.columns_of = _environment_columns()
 
     def add(self, attempt: Attempt, record: Record) -> None:
         """Take in what a record says."""
@@ -235,7 +235,7 @@ class _Rows:
         values = record.values
         row = dict(values or ())
         if record.environment:
-            row |= self.place(record.environment) | {"load_average": record.environment.load_average}
+            row |= self.columns_of(record.environment) | {"load_average": record.environment.load_average}
         row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)
         row["attempt_seconds"] = record.seconds
         if isinstance(values, TrainValues) and values.test_right is not None:
@@ -269,7 +269,7 @@ def environment_key(environment: Environment) -> str:
     return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
 
 
-def _places() -> Callable[[Environment], dict[str, Any]]:
+def _environment_columns() -> Callable[[Environment], dict[str, Any]]:
     """Columns of an environment, made once for those that differ in load alone, as a hundred thousand may do."""
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
 

@@ -302,8 +302,8 @@ class View:
             keys = self.environments.of(self.runs(device)) or [""]
             for key in keys:
                 on, suffix = self.environments.on(key, keys)
-                place = device if on or len(self.train_devices) > 1 else ""
-                label = f"{place}{on.removeprefix(' on')}"
+                named = device if on or len(self.train_devices) > 1 else ""
+                label = f"{named}{on.removeprefix(' on')}"
                 groups.append(Group(device, key, label, suffix, conclusions.get((device, key))))
         return groups
 

@@ -26,7 +26,7 @@ from vitbench.runner.once import once
 from vitbench.runner.pretrained_files import with_pretrained_digests
 from vitbench.runner.tuning import choose, tuning_seeds
 from vitbench.store import Disagreement, PlannedTrial, Record, StudyInfo, TablesBuilder, Trials
-from vitbench.store.plan_tables import UNTUNED, Place
+from vitbench.store.plan_tables import UNTUNED, CellRow
 
 KINDS = ("tune", "train", "time")
 NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"
@@ -145,31 +145,31 @@ class Planner:
 
     def tune(self, identity: str) -> None:
         """Every setting of every cell, as often for each."""
-        tuned = [(cell, s.train, self.place(cell, s)) for cell in self.suite.cells for s in cell.settings]
+        tuned = [(cell, s.train, self.row_of(cell, s)) for cell in self.suite.cells for s in cell.settings]
         for seed in tuning_seeds(self.suite) if tuned else ():
-            for cell, table, place in tuned:
-                self.training("tune", cell, place, table=table, seed=seed, identity=identity)
+            for cell, table, row in tuned:
+                self.training("tune", cell, row, table=table, seed=seed, identity=identity)
 
     def train(self, identity: str, chosen: Mapping[str, Setting]) -> None:
         """Every seed of every cell that is not tuned, or has been."""
         ready = [
-            (cell, setting.train if setting else cell.train, self.place(cell, setting), frozenset(cell.seeds))
+            (cell, setting.train if setting else cell.train, self.row_of(cell, setting), frozenset(cell.seeds))
             for cell in self.suite.cells
             if cell.train and (not cell.settings or cell.label in chosen)
             for setting in [chosen.get(cell.label)]
         ]
         # Seed by seed: a study that is stopped early has compared all cells on the seeds that it got to.
         for seed in dict.fromkeys(seed for cell, *_ in ready for seed in cell.seeds):
-            for cell, table, place, seeds in ready:
+            for cell, table, row, seeds in ready:
                 if table is not None and seed in seeds:
-                    self.training("train", cell, place, table=table, seed=seed, identity=identity)
+                    self.training("train", cell, row, table=table, seed=seed, identity=identity)
 
     def training(
-        self, kind: Literal["train", "tune"], cell: Cell, place: Place, *, table: TrainTable, seed: int, identity: str
+        self, kind: Literal["train", "tune"], cell: Cell, row: CellRow, *, table: TrainTable, seed: int, identity: str
     ) -> None:
         """A cell with one seed."""
         self.builder.training(
-            place, kind=kind, model=cell.model, data=cell.data, train=self.recipe(table), seed=seed,
+            row, kind=kind, model=cell.model, data=cell.data, train=self.recipe(table), seed=seed,
             device=self.device, data_identity=identity,
         )  # fmt: skip
 
@@ -197,17 +197,17 @@ class Planner:
         for cell, trial in timed:
             groups.setdefault(_setting(trial), []).append((cell, trial))
         for cell, trial in itertools.chain.from_iterable(groups.values()):
-            self.builder.timing(self.place(cell), trial)
+            self.builder.timing(self.row_of(cell), trial)
 
     @functools.cached_property
     def protocol(self) -> Callable[[TimeTable], tuple[TimeTable, TimeSpec]]:
         """A cell's table of timings, as it is on the device."""
         return by_identity(lambda table: (table.on(self.device), table.on(self.device).protocol()))
 
-    def place(self, cell: Cell, setting: Setting | None = None) -> Place:
+    def row_of(self, cell: Cell, setting: Setting | None = None) -> CellRow:
         """Where a cell's trials belong."""
         values = setting.values if setting else UNTUNED
-        return self.builder.place(cell.label, cell.axes, self.exact(cell.model), cell.published, values)
+        return self.builder.cell_row(cell.label, cell.axes, self.exact(cell.model), cell.published, values)
 
 
 def setting(planned: PlannedTrial) -> tuple[str | float | None, ...]:

@@ -11,7 +11,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, TimeSpec, TrainSpec
 from vitbench.config.suite import Published, Value
 from vitbench.config.trial import TimeTrial, images_body, training_id
-from vitbench.store.plan_tables import UNTUNED, Place, PlannedTrial, PlanTables, Row, TimeRow
+from vitbench.store.plan_tables import UNTUNED, CellRow, PlannedTrial, PlanTables, Row, TimeRow
 
 Item = TypeVar("Item")
 
@@ -50,23 +50,23 @@ class TablesBuilder:
     def __init__(self) -> None:
         self.axes, self.exact = InternTable[tuple[str, ...]](dumps), InternTable[Mapping[str, bool]](dumps)
         self.settings = InternTable[Mapping[str, Value]](lambda setting: dumps([*setting.items()]))
-        self.published, self.places = InternTable[Published](text_of_spec), InternTable[Place](dumps)
+        self.published, self.cells = InternTable[Published](text_of_spec), InternTable[CellRow](dumps)
         self.models, self.data = InternTable[ModelSpec](text_of_spec), InternTable[DataSpec](text_of_spec)
         self.recipes, self.protocols = InternTable[TrainSpec](text_of_spec), InternTable[TimeSpec](text_of_spec)
         self.images: dict[tuple[int, str], str] = {}
         """Index of the data's spec, identity → their text in an id."""
         self.rows: dict[str, Row] = {}
 
-    def place(
+    def cell_row(
         self, cell: str, axes: Mapping[str, Value], exact: Mapping[str, bool], published: Published | None = None,
         setting: Mapping[str, Value] = UNTUNED,
-    ) -> Place:  # fmt: skip
+    ) -> CellRow:  # fmt: skip
         """The part that the trials of a cell share, to be kept for all of them."""
         number = None if published is None else self.published(published)
         return cell, self.axes(tuple(axes)), tuple(axes.values()), self.exact(exact), self.settings(setting), number
 
     def training(
-        self, place: Place, *, kind: Literal["train", "tune"], model: ModelSpec, data: DataSpec, train: TrainSpec,
+        self, cell: CellRow, *, kind: Literal["train", "tune"], model: ModelSpec, data: DataSpec, train: TrainSpec,
         seed: int, device: Device, data_identity: str,
     ) -> str:  # fmt: skip
         """Plan the training of a cell with a seed, see :class:`TrainingTrial`. Returns the trial's id."""
@@ -76,17 +76,17 @@ class TablesBuilder:
         model_text, train_text = self.models.texts[m], self.recipes.texts[t]
         trial_id = training_id(kind=kind, model=model_text, images=images, train=train_text, seed=seed, device=device)
         if trial_id not in self.rows:
-            self.rows[trial_id] = trial_id, kind, self.places(place), m, d, t, device, data_identity, seed
+            self.rows[trial_id] = trial_id, kind, self.cells(cell), m, d, t, device, data_identity, seed
         return trial_id
 
-    def timing(self, place: Place, trial: TimeTrial) -> None:
+    def timing(self, cell: CellRow, trial: TimeTrial) -> None:
         """Plan the timing of a cell."""
         if (trial_id := trial.id) not in self.rows:
-            self.rows[trial_id] = self._timing(trial_id, place, trial)
+            self.rows[trial_id] = self._timing(trial_id, cell, trial)
 
-    def _timing(self, trial_id: str, place: Place, trial: TimeTrial) -> TimeRow:
+    def _timing(self, trial_id: str, cell: CellRow, trial: TimeTrial) -> TimeRow:
         return (
-            trial_id, "time", self.places(place), self.models(trial.model), self.protocols(trial.protocol),
+            trial_id, "time", self.cells(cell), self.models(trial.model), self.protocols(trial.protocol),
             trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
         )  # fmt: skip
 
@@ -94,12 +94,12 @@ class TablesBuilder:
         """Take over a trial that was planned elsewhere, with the id that it has there."""
         if planned.id in self.rows:
             return
-        place = self.place(planned.cell, planned.axes, planned.exact, planned.published, planned.setting)
+        cell = self.cell_row(planned.cell, planned.axes, planned.exact, planned.published, planned.setting)
         if isinstance(trial := planned.trial, TimeTrial):
-            self.rows[planned.id] = self._timing(planned.id, place, trial)
+            self.rows[planned.id] = self._timing(planned.id, cell, trial)
         else:
             self.rows[planned.id] = (
-                planned.id, trial.kind, self.places(place), self.models(trial.model), self.data(trial.data),
+                planned.id, trial.kind, self.cells(cell), self.models(trial.model), self.data(trial.data),
                 self.recipes(trial.train), trial.device, trial.data_identity, trial.seed,
             )  # fmt: skip
 
@@ -110,7 +110,7 @@ class TablesBuilder:
             exact=tuple(map(dict, self.exact.entries)),
             settings=tuple(map(dict, self.settings.entries)),
             published=tuple(self.published.entries),
-            places=tuple(self.places.entries),
+            cells=tuple(self.cells.entries),
             models=tuple(self.models.entries),
             data=tuple(self.data.entries),
             recipes=tuple(self.recipes.entries),

@@ -29,7 +29,7 @@ class LookPlan(Strict):
 class StudyInfo(Strict):
     """A study's plan and settings: written when a run starts, replaced when its suite has changed."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     suite: Info
     suite_file: Text
     options: tuple[Text, ...] = Field((), description="of the command line, that changed what the file says")
@@ -57,6 +57,6 @@ class StudyInfo(Strict):
     trials: PlannedTrials
 
     def to_json(self) -> str:
-        """Text of ``study.json``: schema version 2, in which trials stand as the tables of what they share."""
+        """Text of ``study.json``: schema version 3, in which trials stand as the tables of what they share."""
         head = self.model_dump_json(indent=1, exclude_defaults=True, exclude={"schema_version", "trials"})
-        return f'{head[:-2]},\n "schema_version": 2,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'
+        return f'{head[:-2]},\n "schema_version": 3,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'

@@ -43,15 +43,15 @@ class PlannedTrial(Strict):
         return f"{self.cell}, {part}{trial.mode}, {trial.dtype}, batch {trial.batch_size}"
 
 
-Place = tuple[str, int, tuple[Value, ...], int, int, int | None]
+CellRow = tuple[str, int, tuple[Value, ...], int, int, int | None]
 """Part that the trials of a cell share beside what they run: its label, index of the names of its axes, their values;
 indices of which components are exact, of the setting of the nuisance axes, of the published number if there is one."""
 
 TrainRow = tuple[str, Literal["train", "tune"], int, int, int, int, Device, str, Seed]
-"""id, kind, indices of the place, model, data and recipe, device, identity of the data, seed."""
+"""id, kind, indices of the cell, model, data and recipe, device, identity of the data, seed."""
 
 TimeRow = tuple[str, Literal["time"], int, int, int, Level, Device, DType, Positive, Mode]
-"""id, kind, indices of the place, model and protocol, level, device, dtype, batch size, mode."""
+"""id, kind, indices of the cell, model and protocol, level, device, dtype, batch size, mode."""
 
 Row = TrainRow | TimeRow
 
@@ -63,7 +63,7 @@ class PlanTables(Strict):
     exact: tuple[dict[str, bool], ...]
     settings: tuple[dict[str, Value], ...]
     published: tuple[Published, ...] = ()
-    places: tuple[Place, ...]
+    cells: tuple[CellRow, ...]
     models: tuple[ModelSpec, ...]
     data: tuple[DataSpec, ...] = ()
     recipes: tuple[TrainSpec, ...] = ()

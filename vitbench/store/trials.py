@@ -23,14 +23,14 @@ class Trials(Sequence[PlannedTrial]):
 
     def __init__(self, tables: PlanTables) -> None:
         """Check that rows name what is there. Raises ValueError."""
-        of_place = [len(table) for table in (tables.axes, tables.exact, tables.settings, tables.published)]
-        for _, axes, values, exact, setting, published in tables.places:
-            if not _there((axes, exact, setting, published or 0), (*of_place[:3], of_place[3] or 1)):
+        of_cell = [len(table) for table in (tables.axes, tables.exact, tables.settings, tables.published)]
+        for _, axes, values, exact, setting, published in tables.cells:
+            if not _there((axes, exact, setting, published or 0), (*of_cell[:3], of_cell[3] or 1)):
                 raise ValueError("a cell names an entry of a table that is not there")
             if len(tables.axes[axes]) != len(values):
                 raise ValueError("a cell has other axes than values")
-        of_time = len(tables.places), len(tables.models), len(tables.protocols)
-        of_training = len(tables.places), len(tables.models), len(tables.data), len(tables.recipes)
+        of_time = len(tables.cells), len(tables.models), len(tables.protocols)
+        of_training = len(tables.cells), len(tables.models), len(tables.data), len(tables.recipes)
         for row in tables.rows:
             if not (_there(row[2:5], of_time) if row[1] == "time" else _there(row[2:6], of_training)):
                 raise ValueError(f"trial {row[0]} names an entry of a table that is not there")
@@ -62,7 +62,7 @@ class Trials(Sequence[PlannedTrial]):
         A drift of the machine then falls on all cells. The order is that of the ids, which are hashes: every driver
         has the same.
         """
-        seeds = {seed: place for place, seed in enumerate(dict.fromkeys(row[-1] for row in self.tables.rows))}
+        seeds = {seed: number for number, seed in enumerate(dict.fromkeys(row[-1] for row in self.tables.rows))}
         return self._with_rows(sorted(self.tables.rows, key=lambda row: (seeds[row[-1]], row[0])))
 
     def _with_rows(self, rows: Iterable[Row]) -> Trials:
@@ -114,10 +114,10 @@ class Trials(Sequence[PlannedTrial]):
 
     def of_id(self, trial_id: str) -> PlannedTrial:
         """The trial with an id. Raises KeyError."""
-        return self[self._places[trial_id]]
+        return self[self._number_of[trial_id]]
 
     @functools.cached_property
-    def _places(self) -> dict[str, int]:
+    def _number_of(self) -> dict[str, int]:
         return {row[0]: i for i, row in enumerate(self.tables.rows)}
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class Trials(Sequence[PlannedTrial]):
 
     def _made(self, row: Row) -> PlannedTrial:
         tables = self.tables
-        cell, axes, values, exact, setting, published = tables.places[row[2]]
+        cell, axes, values, exact, setting, published = tables.cells[row[2]]
         return PlannedTrial(
             id=row[0], cell=cell, axes=dict(zip(tables.axes[axes], values, strict=True)), exact=tables.exact[exact],
             trial=self._trial(row), published=None if published is None else tables.published[published],

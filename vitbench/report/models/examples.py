@@ -43,15 +43,15 @@ class Shown(NamedTuple):
     """Images of one outcome."""
 
     outcome: Outcome  # which
-    # of each model the places of the images among its own; as many for all where they are the same images
-    places: tuple[tuple[int, ...], ...]
+    # of each model the indices of the images among its own; as many for all where they are the same images
+    indices: tuple[tuple[int, ...], ...]
     same: bool = True  # whether they are
 
 
 def chosen(
     models: Sequence[ShownModel],
     most: Mapping[Outcome, int] = OF_AN_OUTCOME,
-    allowed: Callable[[ShownModel, int], bool] = lambda model, place: True,
+    allowed: Callable[[ShownModel, int], bool] = lambda model, index: True,
 ) -> list[Shown]:
     """Images by outcome, at most so many of each.
 
@@ -67,20 +67,20 @@ def chosen(
         if shared:
             groups.append(Shown(outcome, tuple(zip(*shared, strict=True))))
         elif any(by_model):
-            groups.append(Shown(outcome, tuple(tuple(places[:limit]) for places in by_model), same=False))
+            groups.append(Shown(outcome, tuple(tuple(indices[:limit]) for indices in by_model), same=False))
     return groups
 
 
 def in_full(models: Sequence[ShownModel]) -> list[Shown]:
     """The images whose attention is shown of every head, one by one: a correct one and a wrong one, or two unknown."""
 
-    def mapped(model: ShownModel, place: int) -> bool:
-        return model.explanation.mapped is not None and place in model.explanation.mapped
+    def mapped(model: ShownModel, index: int) -> bool:
+        return model.explanation.mapped is not None and index in model.explanation.mapped
 
     return [
-        Shown(group.outcome, tuple(places[number : number + 1] for places in group.places), group.same)
+        Shown(group.outcome, tuple(indices[number : number + 1] for indices in group.indices), group.same)
         for group in (chosen(models, IN_FULL, mapped) if models else [])
-        for number in range(max(map(len, group.places)))
+        for number in range(max(map(len, group.indices)))
     ]
 
 
@@ -94,21 +94,21 @@ def sentence(explanation: Explanation, example: Example) -> str:
 
 
 def _common(models: Sequence[ShownModel]) -> list[tuple[int, ...]]:
-    """The images that all models keep, each by its place among the images of every model."""
-    places = []
+    """The images that all models keep, each by its index among the images of every model."""
+    indices = []
     for model in models:
         about, pixels = model.explanation.about, model.explanation.pixels
         images = [
             (e.name, None if e.label is None else about.classes[e.label], pixels[i].tobytes())
             for i, e in enumerate(about.shown)
         ]
-        places.append({image: place for place, image in reversed([*enumerate(images)])})
-    common = set(places[0]).intersection(*places[1:])
-    return [tuple(of_model[image] for of_model in places) for image in reversed(places[0]) if image in common]
+        indices.append({image: index for index, image in reversed([*enumerate(images)])})
+    common = set(indices[0]).intersection(*indices[1:])
+    return [tuple(of_model[image] for of_model in indices) for image in reversed(indices[0]) if image in common]
 
 
-def _outcome(models: Sequence[ShownModel], places: Sequence[int]) -> Outcome:
-    examples = [model.explanation.about.shown[place] for model, place in zip(models, places, strict=True)]
+def _outcome(models: Sequence[ShownModel], indices: Sequence[int]) -> Outcome:
+    examples = [model.explanation.about.shown[index] for model, index in zip(models, indices, strict=True)]
     if any(example.label is None for example in examples):
         return "unlabelled"
     right = [example.label == example.predicted for example in examples]

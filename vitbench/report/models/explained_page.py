@@ -84,7 +84,7 @@ def _kept(view: View) -> tuple[list[ShownModel], dict[str, str], int]:
     """The models that are shown, name → why another one's explanation cannot be read, and how many there are."""
     files = {file.stem: file for file in sorted((view.study.path / FOLDER).glob(f"*{SUFFIX}"))}
     trials = Trials.of(view.study.info.trials)
-    planned = [trials[place] for place, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
+    planned = [trials[index] for index, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
     trained = [(each, each.trial.seed) for each in planned if isinstance(each.trial, TrainTrial)]
     models, unread = list[ShownModel](), dict[str, str]()
     for each, seed in trained[:MOST]:

@@ -28,9 +28,9 @@ from vitbench.wording import plural
 MOST = 12  # Layers, and heads, whose attention is shown; of more, evenly chosen ones
 FILTERS_A_LINE, IMAGES_A_LINE = 8, 4
 MOST_TOKENS = 260  # In a heatmap of positions, whose rows are tokens: those of 16 × 16 patches, and some before them
-MOST_PLACES = 16
+MOST_MAPPED = 16
 """Rows, and columns, of patches that have a map of similarity; of more, evenly chosen ones: a map of 24 × 24 or
-32 × 32 places takes so much room that no more of them can be seen side by side, and a table of them all is a million
+32 × 32 patches takes so much room that no more of them can be seen side by side, and a table of them all is a million
 numbers."""
 SHARE = "attention to the patch"
 PALE = 4  # Times the share of uniform attention, up to which a scale reaches at the least
@@ -155,7 +155,7 @@ def _patches(models: Sequence[ShownModel]) -> list[charts.Picture]:
         explanation, spec = model.explanation, model.explanation.about.model
         if not spec.of_components or not len(explanation.pixels):
             continue
-        image = explanation.pixels[next((g.places[number][0] for g in groups if g.places[number]), 0)]
+        image = explanation.pixels[next((g.indices[number][0] for g in groups if g.indices[number]), 0)]
         (rows, columns), (height, width) = spec.grid, pair(spec.patch_size)
         after = f", after {plural(spec.prefix, 'other token')}" if spec.prefix else ""
         caption = PATCHES.format(rows=rows, columns=columns, height=height, width=width,
@@ -232,7 +232,7 @@ def _similarity(model: ShownModel, similarity: Array) -> charts.Picture:
             " The positions are one vector turned to the places of two patches, all its channels alike in length."
         )
     rows, columns = explanation.about.model.grid
-    down, across = _evenly(rows, MOST_PLACES), _evenly(columns, MOST_PLACES)
+    down, across = _evenly(rows, MOST_MAPPED), _evenly(columns, MOST_MAPPED)
     if len(down) < rows or len(across) < columns:
         caption += (f" Shown, and in the table of numbers, are the maps of {len(down)} of {plural(rows, 'row')} and "
                     f"{len(across)} of {plural(columns, 'column')} of patches.")  # fmt: skip
@@ -258,9 +258,9 @@ def _attention(models: Sequence[ShownModel], most: int) -> Iterator[PictureGroup
     having = [model for model in models if model.explanation.attention is not None]
     rest = REST if any(model.explanation.about.model.prefix for model in having) else ""
     for number, group in enumerate(in_full(having), 1):
-        pairs = [(model, places[0]) for model, places in zip(having, group.places, strict=True) if places]
-        tops = _tops([(model, _maps(model.explanation, place).max(axis=(1, 2))) for model, place in pairs])
-        pictures = [_heads(f"attention-{number}", model, place, tops, most) for model, place in pairs]
+        pairs = [(model, indices[0]) for model, indices in zip(having, group.indices, strict=True) if indices]
+        tops = _tops([(model, _maps(model.explanation, index).max(axis=(1, 2))) for model, index in pairs])
+        pictures = [_heads(f"attention-{number}", model, index, tops, most) for model, index in pairs]
         yield PictureGroup(_titled(having, group, "" if number > 1 else HEADS + rest), pictures)
 
 
@@ -271,10 +271,10 @@ def _titled(models: Sequence[ShownModel], group: Shown, read: str) -> str:
     return " ".join(filter(None, (outcome, read)))
 
 
-def _maps(explanation: Explanation, place: int) -> charts.Numbers:
+def _maps(explanation: Explanation, index: int) -> charts.Numbers:
     """(L, H, P), attention to the patches of one image."""
     assert explanation.attention is not None and explanation.mapped is not None
-    return np.asarray(explanation.attention[explanation.mapped.tolist().index(place)])
+    return np.asarray(explanation.attention[explanation.mapped.tolist().index(index)])
 
 
 def _tops(of_models: Sequence[tuple[ShownModel, charts.Numbers]]) -> charts.Numbers:
@@ -286,16 +286,16 @@ def _tops(of_models: Sequence[tuple[ShownModel, charts.Numbers]]) -> charts.Numb
     return ends
 
 
-def _heads(name: str, model: ShownModel, place: int, tops: charts.Numbers, most: int) -> charts.Picture:
+def _heads(name: str, model: ShownModel, index: int, tops: charts.Numbers, most: int) -> charts.Picture:
     """The image, and maps over it: a row for each layer and a column for each head."""
     explanation, spec = model.explanation, model.explanation.about.model
     layers, heads = _evenly(spec.depth, most), _evenly(spec.heads, most)
-    strips, maps = [charts.Strip("", [charts.Tile(explanation.pixels[place])])], _maps(explanation, place)
+    strips, maps = [charts.Strip("", [charts.Tile(explanation.pixels[index])])], _maps(explanation, index)
     strips += [
-        _strip(f"layer {n + 1}", model, [(place, maps[n, head]) for head in heads], float(tops[n]), heads)
+        _strip(f"layer {n + 1}", model, [(index, maps[n, head]) for head in heads], float(tops[n]), heads)
         for n in layers
     ]
-    example = explanation.about.shown[place]
+    example = explanation.about.shown[index]
     caption = f"what {explanation.about.attention_of} attends to in {example.name}: {sentence(explanation, example)}."
     if len(layers) < spec.depth or len(heads) < spec.heads:
         caption += f" Shown are {len(layers)} of {spec.depth} layers and {len(heads)} of {spec.heads} heads."
@@ -306,11 +306,11 @@ def _heads(name: str, model: ShownModel, place: int, tops: charts.Numbers, most:
 def _strip(
     title: str, model: ShownModel, maps: Sequence[tuple[int, charts.Numbers]], top: float, heads: Sequence[int] = ()
 ) -> charts.Strip:
-    """Maps over the images at some places, under a title with the end of their scale."""
+    """Maps over some images, under a title with the end of their scale."""
     pixels, grid = model.explanation.pixels, model.explanation.about.model.grid
     titles: list[Sequence[str]] = [[f"head {head + 1}"] for head in heads] or [[]] * len(maps)
     tiles = [
-        charts.Tile(pixels[place], of, values.reshape(grid)) for (place, values), of in zip(maps, titles, strict=True)
+        charts.Tile(pixels[index], of, values.reshape(grid)) for (index, values), of in zip(maps, titles, strict=True)
     ]
     return charts.Strip(title, tiles, top, f"to {100 * top:.{0 if top >= 0.0995 else 1}f} %")
 
@@ -339,35 +339,35 @@ def _examples(models: Sequence[ShownModel], read: str) -> list[PictureGroup]:
     """Some images by outcome, what models say of them, and where they look, if that is known."""
     groups = list[PictureGroup]()
     for group in chosen(models):
-        pairs = [(model, list(places)) for model, places in zip(models, group.places, strict=True) if places]
+        pairs = [(model, list(indices)) for model, indices in zip(models, group.indices, strict=True) if indices]
         rows = [
             [
-                np.asarray(of[places])
+                np.asarray(of[indices])
                 for of in (model.explanation.last_layer, model.explanation.rollouts)
                 if of is not None
             ]
-            for model, places in pairs
+            for model, indices in pairs
         ]
         tops = _tops([(model, np.array([of.max() for of in row])) for (model, _), row in zip(pairs, rows, strict=True)])
-        pictures = [_look(model, places, group.outcome, row, tops)
-                    for (model, places), row in zip(pairs, rows, strict=True)]  # fmt: skip
+        pictures = [_example_picture(model, indices, group.outcome, row, tops)
+                    for (model, indices), row in zip(pairs, rows, strict=True)]  # fmt: skip
         groups.append(PictureGroup(_titled(models, group, "" if groups else read), pictures))
     return groups
 
 
-def _look(
-    model: ShownModel, places: Sequence[int], outcome: Outcome, rows: Sequence[charts.Numbers], tops: charts.Numbers
+def _example_picture(
+    model: ShownModel, indices: Sequence[int], outcome: Outcome, rows: Sequence[charts.Numbers], tops: charts.Numbers
 ) -> charts.Picture:
     explanation = model.explanation
-    examples, classes = [explanation.about.shown[place] for place in places], explanation.about.classes
+    examples, classes = [explanation.about.shown[index] for index in indices], explanation.about.classes
     titles = [[classes[each.predicted], f"p = {each.probability:.2f}"] for each in examples]
     if outcome in ("differing", "wrong"):  # a third line for every model, so that rows are level
         titles = [[*title, "" if each.label in (None, each.predicted) else f"({classes[each.label]})"]
                   for title, each in zip(titles, examples, strict=True)]  # fmt: skip
-    tiles = [charts.Tile(explanation.pixels[place], title) for place, title in zip(places, titles, strict=True)]
+    tiles = [charts.Tile(explanation.pixels[index], title) for index, title in zip(indices, titles, strict=True)]
     strips = [charts.Strip("", tiles)]
     for title, values, top in zip(("last layer, mean over heads", "attention rollout"), rows, tops, strict=False):
-        strips.append(_strip(title, model, [*zip(places, values, strict=True)], float(top)))
+        strips.append(_strip(title, model, [*zip(indices, values, strict=True)], float(top)))
     what = f"images {WORDS[outcome]}: {'; '.join(sentence(explanation, each) for each in examples)}"
     alt = f"what {explanation.about.attention_of} looks at in {what}" if rows else what
     whose = f" Attention is that of {explanation.about.attention_of}." if rows else ""
