@@ -117,18 +117,23 @@ def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path) -> None:
     assert message == 'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
 
 
-@pytest.mark.parametrize("command", ["status", "report", "compare", "run", "plan"])
-def test_i25_results_of_a_newer_version_are_refused_by_name(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "whose", "step"),
+    [*((each, "a newer", 1) for each in ("status", "report", "compare", "run", "plan")), ("status", "an older", -1)],
+)
+def test_i25_results_of_another_version_are_refused_by_name(
+    tmp_path: Path, command: str, whose: str, step: int
+) -> None:
     file = study_of(tmp_path / "theirs") / "study.json"
     latest = StudyInfo.model_fields["schema_version"].default
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema_version": latest + 1, "a_new_field": [1]}))
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema_version": latest + step, "a_field": [1]}))
     suite = suite_file(tmp_path)
     arguments = {"compare": ("theirs", "theirs"), "run": (suite, "--results", "theirs", "--device", "cpu"),
                  "plan": (suite, "--results", "theirs", "--device", "cpu")}  # fmt: skip
     message = refused_here(tmp_path, command, *arguments.get(command, ("theirs",)))
     assert re.fullmatch(
-        rf"vitbench: theirs/study\.json: written by a newer vitbench: schema version {latest + 1}, and this one "
-        rf"\(\S+\) reads up to {latest}; use that version, or choose another folder with --results\n",
+        rf"vitbench: theirs/study\.json: written by {whose} vitbench: schema version {latest + step}, and this one "
+        rf"\(\S+\) reads {latest}; use that version, or choose another folder with --results\n",
         message,
     )
 

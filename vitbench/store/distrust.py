@@ -19,24 +19,24 @@ LEAP = 1_000
 Of = TypeVar("Of", bound=Tried)
 
 
-def refused(text: bytes, newest: int) -> str | None:
-    """Why a study's plan is not read at all: it is of a newer form; None where it is not.
+def refused(text: bytes, known: int) -> str | None:
+    """Why a study's plan is not read at all: it is of another form; None where it is not.
 
     What is no JSON, or holds no version, is left to the validation, which says what is wrong with it.
 
     Args:
         text: of ``study.json``.
-        newest: highest schema version that this vitbench reads.
+        known: schema version that this vitbench reads.
     """
     try:
         version = json.loads(text)["schema_version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not isinstance(version, int) or version <= newest:
+    if not isinstance(version, int) or version < 1 or version == known:
         return None
     return (
-        f"written by a newer vitbench: schema version {version}, and this one ({VERSION}) reads up to {newest}; "
-        f"use that version, or choose another folder with --results"
+        f"written by {'a newer' if version > known else 'an older'} vitbench: schema version {version}, and this one "
+        f"({VERSION}) reads {known}; use that version, or choose another folder with --results"
     )
 
 
