@@ -95,12 +95,8 @@ def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
     six, other = row(CLEAR[:6]), row(MIXED[:6])
     p, of_other = judged(six).p, judged(other).p
     assert p < of_other / 8
-    for expected, equivalent, weight in (
-        ("lower", False, 2),
-        ("equal", False, 0.25),
-        (None, True, 0.25),
-        (None, False, 1),
-    ):
+    cases = (("lower", False, 2), ("equal", False, 0.25), (None, True, 0.25), (None, False, 1))
+    for expected, equivalent, weight in cases:
         first = judged(replace(six, expected=expected, equivalent=equivalent), other)
         if p / weight < of_other:
             assert first.p_holm == pytest.approx(p * (weight + 1) / weight)

@@ -24,7 +24,8 @@ Outcome = Literal[
     "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
     "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
 ]  # fmt: skip
-"""Outcome of a hypothesis, by the verdict andof one that something is higher or lower, by the claimed size:
+"""Outcome of a hypothesis, by the verdict and, where something is expected to be higher or lower, by the
+claimed size:
 
 - reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
   "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval.
@@ -135,11 +136,7 @@ def conclude(
     ]
 
     # What is planned on one device alone, and what an edited plan names, is not there to be compared.
-    hypotheses = [
-        hypothesis
-        for hypothesis in hypotheses
-        if hypothesis.axis is not None or {hypothesis.value, hypothesis.against} <= runs.number.keys()
-    ]
+    hypotheses = [h for h in hypotheses if h.axis is not None or {h.value, h.against} <= runs.number.keys()]
     cells = [cell for cell in cells if cell in runs.number]
 
     def parts_of(runs: Runs) -> list[list[Comparison]]:
@@ -162,10 +159,7 @@ def conclude(
     tested, effects, crossed, variants = ([next(verdicts) for _ in part] for part in parts)
     return Conclusions(
         runs,
-        [
-            Tested(hypothesis, each, outcome(hypothesis, each, margin))
-            for hypothesis, each in zip(hypotheses, tested, strict=True)
-        ],
+        [Tested(h, each, outcome(h, each, margin)) for h, each in zip(hypotheses, tested, strict=True)],
         [
             Effect(*names, judged=each, under=_under(_seen(runs, each, looking), axes, names, task_axes))
             for names, each in zip(wanted, effects, strict=True)

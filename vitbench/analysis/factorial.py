@@ -112,19 +112,8 @@ def runs_of(train: pd.DataFrame, axes: Iterable[str] = ()) -> list[Runs]:
     """
     axes = list(axes)
     train = train if RUN_OF in train else train.assign(**{RUN_OF: train["cell"]})
-    wanted = [
-        "cell",
-        "seed",
-        "state",
-        "environment",
-        "function",
-        "pretrained_weights",
-        "factorial",
-        RUN_OF,
-        ACCURACY,
-        *axes,
-    ]
-    columns = list(dict.fromkeys(wanted))
+    wanted = ["cell", "seed", "state", "environment", "function", "pretrained_weights", "factorial", RUN_OF, ACCURACY]
+    columns = list(dict.fromkeys([*wanted, *axes]))
     return [
         runs
         for device, rows in train.groupby("device", sort=False)[columns]

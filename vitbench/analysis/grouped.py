@@ -136,7 +136,7 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that are ok; the environment of one whose record tells none is the word "unknown"."""
+    """The trials that are ok; an environment that a record does not name is the word "unknown"."""
     ok = where(trials, trials["state"] == "ok")
     return ok.assign(environment=ok["environment"].astype(object).where(ok["environment"].notna(), "unknown"))
 

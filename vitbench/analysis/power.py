@@ -41,7 +41,7 @@ MOST_COUNTED = 10
 
 LARGEST_T, ROUNDING = 1000.0, 1e-13
 BISECTIONS = 30
-"""Of an interval of 50: effects to 5e-8."""
+"""Steps of a search for an effect: to 50 / 2^30, which is 5e-8."""
 
 NORMAL = NormalDist()
 

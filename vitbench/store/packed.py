@@ -63,7 +63,7 @@ class Segment:
                 header, rows = json.loads(line(MAX_HEADER)), line(MAX_ROWS)
             if header["form"] != FORM:
                 raise ValueError(f"of form {header['form']!r}, and this vitbench reads {FORM}")
-            if header.get("schema_version") != SCHEMA:  # its second line tells of records that cannot be read
+            if header.get("schema_version") != SCHEMA:
                 raise ValueError(f"records of another schema version, and this vitbench reads {SCHEMA}")
             self.attempts = [Attempt(self.file(i), *row) for i, row in enumerate(ROWS.validate_json(rows))]
         except FileNotFoundError:
