@@ -116,8 +116,13 @@ def seeds_needed(
     if not effect:
         return None
     size = min(abs(effect) / sd, LARGEST_EFFECT) if sd else LARGEST_EFFECT
-    seeds = range(1, MOST_SEEDS + 1)
-    place = bisect.bisect_left(seeds, True, key=lambda n: power(size, n, comparisons, alpha, paired=paired) >= POWER)
+
+    def shown(n: int) -> bool:
+        return power(size, n, comparisons, alpha, paired=paired) >= POWER
+
+    most = next((2**k for k in range(MOST_SEEDS.bit_length()) if shown(2**k)), MOST_SEEDS)  # few are likely enough
+    seeds = range(most // 2 + 1, most + 1)
+    place = bisect.bisect_left(seeds, True, key=shown)
     return seeds[place] if place < len(seeds) else None
 
 
