@@ -27,7 +27,7 @@ from vitbench import registry
 from vitbench.config import TrainSpec, TrainTrial
 from vitbench.config.trial import TuneTrial
 from vitbench.training import checkpoint as files
-from vitbench.training import loop, resume
+from vitbench.training import loop, resume, stage
 from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupted, discard, read
 from vitbench.training.loop import Fitted, train, tune
 from vitbench.training.stepper import CHECK_EVERY, Diverged, Stepper
@@ -149,7 +149,8 @@ def test_interrupted_while_it_evaluates(reading: int, tmp_path: Path, monkeypatc
         return original(*inputs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "evaluate", ask_and_evaluate)
+        for module in (loop, stage):
+            patch.setattr(module, "evaluate", ask_and_evaluate)
         with pytest.raises(Interrupted):
             train(trial, CPU, silent, plan)
     assert len(readings) == reading + 1, "it ends in the evaluation in which it is asked to"

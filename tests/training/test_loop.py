@@ -17,7 +17,7 @@ from vitbench.data.images import Images, Splits
 from vitbench.model.build import build_model
 from vitbench.model.optimiser import learning_rate, parameter_groups, weights
 from vitbench.store import TrainValues
-from vitbench.training import loop
+from vitbench.training import loop, stage
 from vitbench.training.loop import train
 from vitbench.training.stepper import Stepper, Tally, shared
 
@@ -47,7 +47,8 @@ def test_no_epoch_is_chosen_on_the_test_images(monkeypatch: pytest.MonkeyPatch) 
         read.append((len(images[0]), tally.accuracy_pct))
         return [tally]
 
-    monkeypatch.setattr(loop, "evaluate", noted)
+    for module in (loop, stage):
+        monkeypatch.setattr(module, "evaluate", noted)
     values = run(train=TRAIN.model_copy(update={"epochs": 4, "learning_rate": 0.03}))
     assert [count for count, _ in read] == [40, 40, 40, 40, 60], "validation after each epoch, test once at the end"
     assert values.test_accuracy_pct == read[-1][1]

@@ -25,7 +25,7 @@ from vitbench.model.pretrained import load_pretrained
 from vitbench.model.resized import at_size
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import SUFFIX
-from vitbench.store import Epoch, TrainValues, TuneValues
+from vitbench.store import TrainValues, TuneValues
 from vitbench.streams import derive
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
@@ -271,31 +271,8 @@ def fit(
         made_by = identity(trials[0], data[0].checksum, device)
         resumable = Resumable(checkpoint, made_by, stepper, state, memory=memory, progress=progress)
         resumable.resume()
-    fitted = Fitted(stepper, state, data, memory, batches, resumable, pretrained, teacher)
-
-    count = -(-stepper.total // per_epoch)
-    while state.epoch < count:
-        tallies = stepper.epoch(batches, state, resumable)
-        watched = fitted.evaluate([each.validation for each in data]) if len(data[0].validation) else None
-        norms = state.gradient_norms()
-        state.end(
-            {
-                member: Epoch(
-                    epoch=state.epoch + 1,
-                    train_loss=tally.loss,
-                    train_accuracy_pct=tally.accuracy_pct,
-                    validation_loss=watched[member].loss if watched else None,
-                    validation_accuracy_pct=watched[member].accuracy_pct if watched else None,
-                    learning_rate=stepper.rate(stepper.steps - 1),
-                    seconds=state.seconds,
-                    gradient_norm=norms[member],
-                )
-                for member, tally in enumerate(tallies)
-                if member not in stepper.lost
-            }
-        )
-        progress(_line(state, count))
-    return fitted
+    stage.train_epochs(stepper, batches, data, state, resumable, progress=progress)
+    return Fitted(stepper, state, data, memory, batches, resumable, pretrained, teacher)
 
 
 def _one(models: Sequence[Model]) -> Model:
@@ -308,16 +285,6 @@ def _of_components(model: Model) -> VisionTransformer:
     """A model whose parts are asked for: plans with another in its place are refused."""
     assert isinstance(model, VisionTransformer)
     return model
-
-
-def _line(state: TrainState, count: int) -> str:
-    """Line for the user after an epoch: of several members their means."""
-    last = [epochs[-1] for epochs in state.epochs if len(epochs) == state.epoch]
-    loss = statistics.mean(epoch.train_loss for epoch in last)
-    watched = [epoch.validation_accuracy_pct for epoch in last if epoch.validation_accuracy_pct is not None]
-    seen = f", validation {statistics.mean(watched):.1f} %" if watched else ""
-    of = f" ({len(last)} of {len(state.epochs)} seeds)" if len(state.epochs) > 1 else ""
-    return f"epoch {state.epoch}/{count}: loss {loss:.3f}{seen}{of}"
 
 
 def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:

@@ -1,8 +1,9 @@
-"""Stages before a trial's own epochs (pre-training, a teacher), each with data order, optimiser and checkpoint."""
+"""Epochs of training; and the stages before a trial's own (pre-training, a teacher), each with its checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -89,27 +90,56 @@ def run(
         aside = replace(where.checkpoint, path=of_stage(where.checkpoint.path, stage))
         resumable = Resumable(aside, made_by, stepper, state, memory=where.memory, progress=where.progress)
         resumable.resume()
-    watch, begun = resumable.between_batches if resumable else None, state.epoch
-    while state.epoch < recipe.epochs:
-        evaluated = None
-        try:
-            (tally,) = stepper.epoch([batches], state, resumable)
-            if objective is None and len(data.validation):
-                (evaluated,) = evaluate(stepper, [data.validation], [data], watch)
-        except Diverged as lost:
-            raise Diverged(f"{words}: {lost}") from lost
-        epoch = Epoch(
-            epoch=state.epoch + 1, train_loss=tally.loss,
-            train_accuracy_pct=tally.accuracy_pct if objective is None else None,
-            validation_loss=evaluated.loss if evaluated else None,
-            validation_accuracy_pct=evaluated.accuracy_pct if evaluated else None,
-            learning_rate=stepper.rate(stepper.steps - 1), seconds=state.seconds,
-            gradient_norm=state.gradient_norms()[0],
+    begun = state.epoch
+    try:
+        train_epochs(
+            stepper, [batches], [data], state, resumable, labelled=objective is None,
+            progress=lambda line: where.progress(f"{words}, {line}"),
         )  # fmt: skip
-        state.end({0: epoch})
-        seen = f", validation {evaluated.accuracy_pct:.1f} %" if evaluated else ""
-        where.progress(f"{words}, epoch {epoch.epoch}/{recipe.epochs}: loss {epoch.train_loss:.3f}{seen}")
+    except Diverged as lost:
+        raise Diverged(f"{words}: {lost}") from lost
     if resumable and state.epoch > begun:
         resumable.take()
     notice = stepper.graph.notice if stepper.graph else None
     return Done(tuple(state.epochs[0]), resumable.earlier_s if resumable else 0.0, state.resumed_at, notice)
+
+
+def train_epochs(
+    stepper: Stepper, batches: Sequence[Batches], data: Sequence[Splits], state: TrainState,
+    resumable: Resumable | None, *, progress: Progress, labelled: bool = True,
+) -> None:  # fmt: skip
+    """Train all epochs that are left of the budget, and after each judge each member on its validation images.
+
+    Without labels there is nothing to judge. Raises what :func:`vitbench.training.loop.train` does.
+    """
+    count = -(-stepper.total // stepper.per_epoch)
+    validation = [each.validation for each in data]
+    while state.epoch < count:
+        tallies = stepper.epoch(batches, state, resumable)
+        watched = None
+        if labelled and len(validation[0]):
+            watched = evaluate(stepper, validation, data, resumable.between_batches if resumable else None)
+        norms = state.gradient_norms()
+        epochs = {
+            member: Epoch(
+                epoch=state.epoch + 1, train_loss=tally.loss,
+                train_accuracy_pct=tally.accuracy_pct if labelled else None,
+                validation_loss=watched[member].loss if watched else None,
+                validation_accuracy_pct=watched[member].accuracy_pct if watched else None,
+                learning_rate=stepper.rate(stepper.steps - 1), seconds=state.seconds, gradient_norm=norms[member],
+            )
+            for member, tally in enumerate(tallies)
+            if member not in stepper.lost
+        }  # fmt: skip
+        state.end(epochs)
+        progress(_line(state, count))
+
+
+def _line(state: TrainState, count: int) -> str:
+    """Line for the user after an epoch: of several members their means."""
+    last = [epochs[-1] for epochs in state.epochs if len(epochs) == state.epoch]
+    loss = statistics.mean(epoch.train_loss for epoch in last)
+    watched = [epoch.validation_accuracy_pct for epoch in last if epoch.validation_accuracy_pct is not None]
+    seen = f", validation {statistics.mean(watched):.1f} %" if watched else ""
+    of = f" ({len(last)} of {len(state.epochs)} seeds)" if len(state.epochs) > 1 else ""
+    return f"epoch {state.epoch}/{count}: loss {loss:.3f}{seen}{of}"
