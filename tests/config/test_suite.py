@@ -118,6 +118,38 @@ def test_what_is_wrong_with_it_is_said(tmp_path: Path, text: str, message: str) 
     assert message in "\n".join(messages(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "by"),
+    [
+        ('[axes]\nattention = ["sdpa", "batched"]\n', "model.attention", "axes.attention"),
+        ('[axes]\n"train.epochs" = [1, 2]\n', "train.epochs", "axes.train.epochs"),
+        ('[[axes.s]]\nname = "a"\nset.dim = 32\n[[axes.s]]\nname = "b"\nset.dim = 48\n', "model.dim", "axes.s"),
+        ('[[variants]]\nname = "a"\nset.train.epochs = 2\n', "train.epochs", "variants"),
+        ('[data]\nvalidation_images = 9\n[tune]\ntrain.learning_rate = [0.1, 1.0]\n',
+         "train.learning_rate", "tune.axes"),
+    ],
+)  # fmt: skip
+def test_a_value_that_every_cell_replaces_is_refused(tmp_path: Path, text: str, key: str, by: str) -> None:
+    value = {"model.attention": '"mha"', "model.dim": "64", "train.epochs": "7"}.get(key, "0.5")
+    assert messages(tmp_path, MINIMAL + text, f"{key}={value}") == [
+        f'--set "{key}={value}": has no effect, since {by} sets it in every cell'
+    ]
+    some = text.replace("set.dim = 32", "set.depth = 1") + '[[variants]]\nname = "z"\nset.pooling = "mean"\n'
+    if "tune" not in by:
+        read(tmp_path, MINIMAL + some, f"{key}={value}")  # one cell takes it
+
+
+def test_a_timing_value_of_the_command_line_holds_on_every_device(tmp_path: Path) -> None:
+    text = MINIMAL + "[time]\nrounds = 5\n[time.cpu]\nrounds = 3\niterations = 7\n"
+    for overrides, expected in (
+        ((), (3, 7)),
+        (("time.rounds=2",), (2, 7)),
+        (("time.rounds=2", "time.cpu.rounds=4"), (4, 7)),
+    ):
+        table = read(tmp_path, text, *overrides).cells[0].time
+        assert table is not None and (table.on("cpu").rounds, table.on("cpu").iterations) == expected
+
+
 def test_other_images_by_name_leave_out_what_the_file_takes_of_its_own(tmp_path: Path) -> None:
     text = MINIMAL + "[data]\nsubset = 100\n"
     assert read(tmp_path, text).data.subset == 100

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from vitbench import registry
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.dead_fields import dead_letters
+from vitbench.config.forms import forms, override
 from vitbench.config.hypotheses import read_facts, read_goals
 from vitbench.config.model import ModelSpec
 from vitbench.config.nuisance import read_tune
-from vitbench.config.recipe import DEVICES, Device, TrainTable
+from vitbench.config.recipe import Device, TrainTable
 from vitbench.config.suite import (
     BETWEEN,
     LABEL,
@@ -34,7 +35,7 @@ from vitbench.config.suite import (
 )
 from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
 from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
-from vitbench.config.toml import apply, leaves, merged, parse
+from vitbench.config.toml import leaves
 from vitbench.config.trial import compiled_twice, ensemble_problem, mismatches
 from vitbench.environment import has_bfloat16
 from vitbench.wording import nearest, plural, printable
@@ -44,9 +45,6 @@ MAX_TRIALS = 10_000
 
 MOST_TRIALS = 1_000_000
 """Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant."""
-
-OF_A_SET = ("path", "subset")
-"""Keys of [data] that say what is taken of the images that the file names: other images have other ones."""
 
 KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resources", "device", "small")
 
@@ -69,82 +67,14 @@ def read_suite(
     Raises:
         SpecError: with everything that is wrong, each message naming file, key, value and what is allowed.
     """
-    raw, others = _forms(path, text, small=small, device=device)
+    raw, others = forms(path, text, small=small, device=device)
     for other in others:
         _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
-    messages = [
-        f'--set "{printable(override)}": is no UTF-8 text, which is all that a suite holds'
-        for override in overrides
-        if printable(override) != override
-    ]
-    if isinstance(raw.get("data"), dict) and any(text.partition("=")[0].strip() == "data.name" for text in overrides):
-        raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
-    for override in overrides:
-        key = override.partition("=")[0].strip()
-        if key.startswith("train.seeds."):
-            _no_other_seeds(raw)
-        wrong = apply(raw, override)
-        if key == "train.seeds.at_most" and not wrong:
-            _looks_up_to(raw["train"]["seeds"])
-        messages += wrong
-        if (budget := key.removeprefix("train.")) in BUDGETS:
-            _only_budget(raw, {budget})
+    messages = override(raw, overrides)
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
-    suite = _Reader(path.name, raw, messages).suite(max_trials)
+    suite = _Reader(path.name, raw, messages).suite(max_trials, overrides)
     notices = (*suite.notices, *(_slow_precision(suite.cells) if device == "cpu" else ()))
     return suite.model_copy(update={"options": tuple(options), "notices": notices})
-
-
-def _forms(
-    path: Path, text: str | None, *, small: bool, device: Device | None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A parsed file in the form that is asked for, and in those of its other tables of a device, or of [small]."""
-    raw = parse(path, text)
-    of_devices, reduced = raw.pop("device", {}), raw.pop("small", None)
-    if reduced is None and small:
-        raise SpecError([f"{path.name}: small: the suite has no such table, and so no small form"])
-    known = isinstance(of_devices, dict)
-    if known and (strange := of_devices.keys() - set(DEVICES)):
-        hint = nearest(min(strange), DEVICES)
-        raise SpecError([f"{path.name}: device.{min(strange)}: unknown key{hint}; known: {', '.join(DEVICES)}"])
-    tables = {"small": reduced or {}, **({f"device.{k}": t for k, t in of_devices.items()} if known else {})}
-    for name, table in {**tables, **({} if known else {"device": of_devices})}.items():
-        if not isinstance(table, dict):
-            raise SpecError([f"{path.name}: {name}: must be a table, got {quote(table)}"])
-    asked = [f"device.{device}", *(["small"] if small else [])]
-    others = [replaced(raw, table) for name, table in tables.items() if table and name not in asked]
-    for name in asked:
-        raw = replaced(raw, tables.get(name, {}))
-    if small and isinstance(raw.get("suite"), dict) and isinstance(raw["suite"].get("name"), str):
-        raw["suite"] = {**raw["suite"], "name": f"{raw['suite']['name']}-small"}
-    return raw, others
-
-
-def replaced(raw: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
-    """A parsed file with what one of its tables replaces; a budget there takes the place of any other."""
-    tables, train = merged(raw, by), by.get("train")
-    if isinstance(train, dict) and (given := {key for key in BUDGETS if key in train}):
-        _only_budget(tables, given)
-    return tables
-
-
-def _only_budget(raw: dict[str, Any], kept: Collection[str]) -> None:
-    """Leave out of [train] the budgets that another one replaces."""
-    if isinstance(raw.get("train"), dict):
-        raw["train"] = {k: v for k, v in raw["train"].items() if k not in BUDGETS or k in kept}
-
-
-def _no_other_seeds(raw: Mapping[str, Any]) -> None:
-    """Leave seeds, or their number, out of [train], where looks take their place."""
-    if isinstance(train := raw.get("train"), dict) and not isinstance(train.get("seeds"), dict):
-        train.pop("seeds", None)
-
-
-def _looks_up_to(seeds: dict[str, Any]) -> None:
-    """Let looks that are there end at another number of seeds."""
-    looks, most = seeds.get("looks"), seeds["at_most"]
-    if isinstance(looks, tuple) and isinstance(most, int) and all(isinstance(n, int) for n in looks):
-        seeds["looks"] = (*(n for n in looks[:-1] if n < most), most)
 
 
 class Move(NamedTuple):
@@ -173,7 +103,7 @@ class _Reader(SuiteTables):
         self.joint: dict[str, dict[str, dict[str, Any]]] = {}
         """Axis that moves several fields at once → name of its value → field → value."""
 
-    def suite(self, max_trials: int) -> ExpandedSuite:
+    def suite(self, max_trials: int, overrides: Sequence[str] = ()) -> ExpandedSuite:
         for key in self.raw.keys() - set(KEYS):
             self.complain(key, f"unknown key{nearest(key, KEYS)}; known: {', '.join(KEYS)}")
         info = self.table("suite", Info, required=True)
@@ -185,6 +115,9 @@ class _Reader(SuiteTables):
         replaced = {path for _, changes in variants for path, _ in changes}
         tune = read_tune(self, base, {*axes, *moved, *replaced})
         self.budget(base)
+        for given in overrides:
+            if by := self.in_every_cell(given.partition("=")[0].strip(), axes, variants, tune):
+                self.messages.append(f'--set "{printable(given)}": has no effect, since {by} sets it in every cell')
         if not axes and not variants and "axes" not in self.raw and "variants" not in self.raw:
             variants = [(Variant(name="base"), [])]
         if base["train"] is None and base["time"] is None and not self.messages:
@@ -296,6 +229,24 @@ class _Reader(SuiteTables):
             self.replaced(base, changes, f"{where}.set")
             variants.append((variant, list(changes.items())))
         return variants
+
+    def in_every_cell(
+        self, key: str, axes: Collection[str], variants: Sequence[tuple[Variant, list[tuple[str, Any]]]],
+        tune: Tune | None,
+    ) -> str | None:  # fmt: skip
+        """What sets a field in every cell, whatever the base table has for it; None where nothing does."""
+        field = key.removeprefix("model.")
+        if tune is not None and field in tune.axes:
+            return "tune.axes"
+        by_axis = [
+            f"axes.{axis}"
+            for axis in axes
+            if axis == field or (axis in self.joint and all(field in each for each in self.joint[axis].values()))
+        ]
+        by_variant = ["variants" for _, changes in variants if field in dict(changes)]
+        if (axes and not by_axis) or len(by_variant) < len(variants):
+            return None
+        return next(iter((*by_axis, *by_variant)), None)
 
     def changes(self, base: Mapping[str, Any], table: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Path → value of a ``set`` table; a preset in it is what its model has otherwise than the base's."""
