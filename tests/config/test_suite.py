@@ -126,17 +126,19 @@ def test_what_is_wrong_with_it_is_said(tmp_path: Path, text: str, message: str) 
         ('[[axes.s]]\nname = "a"\nset.dim = 32\n[[axes.s]]\nname = "b"\nset.dim = 48\n', "model.dim", "axes.s"),
         ('[[variants]]\nname = "a"\nset.train.epochs = 2\n', "train.epochs", "variants"),
         ('[data]\nvalidation_images = 9\n[tune]\ntrain.learning_rate = [0.1, 1.0]\n',
-         "train.learning_rate", "tune.axes"),
+         "train.learning_rate", "tune"),
     ],
 )  # fmt: skip
 def test_a_value_that_every_cell_replaces_is_refused(tmp_path: Path, text: str, key: str, by: str) -> None:
     value = {"model.attention": '"mha"', "model.dim": "64", "train.epochs": "7"}.get(key, "0.5")
     assert messages(tmp_path, MINIMAL + text, f"{key}={value}") == [
-        f'--set "{key}={value}": has no effect, since {by} sets it in every cell'
+        f'--set "{key}={value}": has no effect, since it is set in every cell by {by}'
     ]
     some = text.replace("set.dim = 32", "set.depth = 1") + '[[variants]]\nname = "z"\nset.pooling = "mean"\n'
-    if "tune" not in by:
-        read(tmp_path, MINIMAL + some, f"{key}={value}")  # one cell takes it
+    if by != "tune":  # one cell takes it; where that is left out, none does
+        mixed = read(tmp_path, MINIMAL + some, f"{key}={value}")
+        with pytest.raises(SpecError, match="has no effect"):
+            read_suite(tmp_path / "suite.toml", [f"{key}={value}"], only=[mixed.cells[-2].label])
 
 
 def test_a_timing_value_of_the_command_line_holds_on_every_device(tmp_path: Path) -> None:

@@ -47,8 +47,9 @@ def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
     verb, asked = line[1], parsed(line)
     laid = [re.sub("^data.path=.*/", "data.path=data/", override) for override in asked["overrides"]]
     suite = read_suite(
-        suite_file(asked["suite"]), laid, asked["max_trials"], small=asked["small"], device=asked["device"]
-    ).only(asked["cells"])
+        suite_file(asked["suite"]), laid, asked["max_trials"], small=asked["small"], device=asked["device"],
+        only=asked["cells"],
+    )  # fmt: skip
     only = "timing" if verb == "time" else asked["only"]
     return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS, wanted=wanted)
 

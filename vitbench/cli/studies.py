@@ -56,12 +56,12 @@ class Asked:
         try:
             most = max(self.max_trials, MOST_TRIALS) if self.yes else self.max_trials
             kind = device_kind(self.device)
-            suite = read_suite(suite_file(self.suite), self.overrides, most, small=self.small, device=kind)
+            file = suite_file(self.suite)
+            suite = read_suite(file, self.overrides, most, small=self.small, device=kind, only=self.cells)
         except TooManyTrials as error:
             from vitbench.runner.grid_estimate import with_time
 
             raise with_time(error, self.device) from error
-        suite = suite.only(self.cells)
         if self.plugins:  # they have torch loaded
             from vitbench.model.build import check_plugins
 

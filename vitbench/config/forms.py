@@ -41,7 +41,7 @@ def forms(
     return raw, others
 
 
-def override(raw: dict[str, Any], overrides: Sequence[str]) -> list[str]:
+def set_values(raw: dict[str, Any], overrides: Sequence[str]) -> list[str]:
     """Set what ``table.key=value`` strings say, and leave out what it takes the place of; what is wrong with them."""
     messages = [
         f'--set "{printable(given)}": is no UTF-8 text, which is all that a suite holds'

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from vitbench import registry
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.dead_fields import dead_letters
-from vitbench.config.forms import forms, override
+from vitbench.config.forms import forms, set_values
 from vitbench.config.hypotheses import read_facts, read_goals
 from vitbench.config.model import ModelSpec
 from vitbench.config.nuisance import read_tune
@@ -52,7 +52,7 @@ KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resourc
 @uncollected()
 def read_suite(
     path: Path, overrides: Sequence[str] = (), max_trials: int = MAX_TRIALS, *, small: bool = False,
-    device: Device | None = None, text: str | None = None,
+    device: Device | None = None, text: str | None = None, only: Collection[str] = (),
 ) -> ExpandedSuite:  # fmt: skip
     """Read, check and expand a suite.
 
@@ -63,6 +63,7 @@ def read_suite(
         small: whether the suite's ``[small]`` table replaces what stands in its other tables.
         device: type of device whose ``[device.<type>]`` table does, before that.
         text: of the file, where that is known already: the file is then not looked at.
+        only: labels of the cells that are meant; none for all of them.
 
     Raises:
         SpecError: with everything that is wrong, each message naming file, key, value and what is allowed.
@@ -70,11 +71,18 @@ def read_suite(
     raw, others = forms(path, text, small=small, device=device)
     for other in others:
         _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
-    messages = override(raw, overrides)
+    messages = set_values(raw, overrides)
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
-    suite = _Reader(path.name, raw, messages).suite(max_trials, overrides)
+    reader = _Reader(path.name, raw, messages)
+    suite = reader.suite(max_trials).model_copy(update={"options": tuple(options)}).only(only)
+    if idle := [
+        f'--set "{printable(override)}": has no effect, since it is set in every cell by {by}'
+        for override in overrides
+        if (by := reader.in_every_cell(suite, override.partition("=")[0].strip()))
+    ]:
+        raise SpecError(idle)
     notices = (*suite.notices, *(_slow_precision(suite.cells) if device == "cpu" else ()))
-    return suite.model_copy(update={"options": tuple(options), "notices": notices})
+    return suite.model_copy(update={"notices": notices})
 
 
 class Move(NamedTuple):
@@ -103,7 +111,7 @@ class _Reader(SuiteTables):
         self.joint: dict[str, dict[str, dict[str, Any]]] = {}
         """Axis that moves several fields at once → name of its value → field → value."""
 
-    def suite(self, max_trials: int, overrides: Sequence[str] = ()) -> ExpandedSuite:
+    def suite(self, max_trials: int) -> ExpandedSuite:
         for key in self.raw.keys() - set(KEYS):
             self.complain(key, f"unknown key{nearest(key, KEYS)}; known: {', '.join(KEYS)}")
         info = self.table("suite", Info, required=True)
@@ -115,9 +123,6 @@ class _Reader(SuiteTables):
         replaced = {path for _, changes in variants for path, _ in changes}
         tune = read_tune(self, base, {*axes, *moved, *replaced})
         self.budget(base)
-        for given in overrides:
-            if by := self.in_every_cell(given.partition("=")[0].strip(), axes, variants, tune):
-                self.messages.append(f'--set "{printable(given)}": has no effect, since {by} sets it in every cell')
         if not axes and not variants and "axes" not in self.raw and "variants" not in self.raw:
             variants = [(Variant(name="base"), [])]
         if base["train"] is None and base["time"] is None and not self.messages:
@@ -230,24 +235,6 @@ class _Reader(SuiteTables):
             variants.append((variant, list(changes.items())))
         return variants
 
-    def in_every_cell(
-        self, key: str, axes: Collection[str], variants: Sequence[tuple[Variant, list[tuple[str, Any]]]],
-        tune: Tune | None,
-    ) -> str | None:  # fmt: skip
-        """What sets a field in every cell, whatever the base table has for it; None where nothing does."""
-        field = key.removeprefix("model.")
-        if tune is not None and field in tune.axes:
-            return "tune.axes"
-        by_axis = [
-            f"axes.{axis}"
-            for axis in axes
-            if axis == field or (axis in self.joint and all(field in each for each in self.joint[axis].values()))
-        ]
-        by_variant = ["variants" for _, changes in variants if field in dict(changes)]
-        if (axes and not by_axis) or len(by_variant) < len(variants):
-            return None
-        return next(iter((*by_axis, *by_variant)), None)
-
     def changes(self, base: Mapping[str, Any], table: Mapping[str, Any], where: str) -> dict[str, Any]:
         """Path → value of a ``set`` table; a preset in it is what its model has otherwise than the base's."""
         changes = dict(leaves(table))
@@ -345,6 +332,20 @@ class _Reader(SuiteTables):
                 assert isinstance(made, ModelSpec)
                 made = made.with_options(slot, {option: value})
         return made
+
+    def in_every_cell(self, suite: ExpandedSuite, key: str) -> str | None:
+        """What sets a field in every cell, whatever its table has for it; None where nothing does."""
+        field = key.removeprefix("model.")
+        if suite.tune is not None and field in suite.tune.axes:
+            return "tune"
+        for cell in suite.cells:
+            by = [
+                axis for axis, value in cell.axes.items()
+                if axis == field or field in self.joint.get(axis, {}).get(str(value), ())
+            ]  # fmt: skip
+            if not by:
+                return None
+        return f"axes.{by[0]}" if by[0] in suite.axes else "variants"
 
     def settings(self, train: TrainTable, tune: Tune | None) -> tuple[Setting, ...]:
         """Every combination of the nuisance axes' values, all of them fields of the recipe, in the suite's order."""
