@@ -150,7 +150,7 @@ def test_i16_foreign_files_are_set_aside_by_name_and_counted(
     assert not bad.exists() and bad.with_name("foreign.json.corrupt").exists()
     print_status(opened, Terminal())
     output = capsys.readouterr().out
-    assert "1 trials: 1 ok" in output and "set aside foreign.json: " in output
+    assert "1 trial: 1 ok" in output and "set aside foreign.json: " in output
 
 
 def test_i16_a_record_that_was_copied_counts_once(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_one_cell_of_a_suite_by_its_name(tmp_path: Path) -> None:
     suite.write_text(SUITE + heads.format("one", 1) + heads.format("two", 2))
     done = here("plan", str(suite), "--device", "cpu", "--cell", "two head", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "; 1 cells;" in done.stdout and "two head" in done.stdout and "one head" not in done.stdout
+    assert "; 1 cell;" in done.stdout and "two head" in done.stdout and "one head" not in done.stdout
     wrong = here("plan", str(suite), "--cell", "two haed", cwd=tmp_path)
     assert wrong.returncode == 2
     assert '--cell "two haed": no cell of suite.toml; did you mean "two head"?' in wrong.stderr

@@ -26,6 +26,7 @@ from vitbench.runner.turns import waiting
 from vitbench.store import StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.store.study import study_folder
+from vitbench.wording import plural
 
 MAX_PRINTED = 200
 """Trials, and excluded combinations, that a plan prints unless all are asked for."""
@@ -84,7 +85,8 @@ def print_plan(
     for sentence in (*in_words(info), *looks_in_words(info)):
         console.print(escape(sentence))
     console.print(
-        f"{len(info.trials)} trials ({', '.join(f'{n} {k}' for k, n in counts.items())}; {len(suite.cells)} cells; "
+        f"{plural(len(info.trials), 'trial')} ({', '.join(f'{n} {k}' for k, n in counts.items())}; "
+        f"{plural(len(suite.cells), 'cell')}; "
         f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), "
         f"{sum(not finished(states.get(i, []), suite.info.max_attempts) for i in trials.ids())} left to run"
     )
@@ -120,7 +122,7 @@ def print_status(study: StudyFolder, console: Console) -> None:
             lines[state, standing(attempts).reason + tries] += 1
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
-    console.print(f"{len(study.info.trials)} trials: {', '.join(counts)}")
+    console.print(f"{plural(len(study.info.trials), 'trial')}: {', '.join(counts)}")
     for sentence in waiting(study.path):
         console.print(f"[yellow]waiting:[/] {escape(sentence)}")
     with contextlib.suppress(UnknownComponent):  # of a plug-in that is not loaded here

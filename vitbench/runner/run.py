@@ -27,7 +27,7 @@ from vitbench.store.attempts import standing
 from vitbench.store.leases import INTERVAL_SECONDS
 from vitbench.store.packed import MOST
 from vitbench.store.study import study_folder
-from vitbench.wording import printable
+from vitbench.wording import plural, printable
 
 LARGE = 1_000
 """Records with files of their own from which a finished study is packed."""
@@ -178,7 +178,7 @@ def _session(
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
     cost = session.expect()
-    reporter.note(f"{study.path}: {len(info.trials)} trials, {done} of them finished before; {backend.where}")
+    reporter.note(f"{study.path}: {plural(len(info.trials), 'trial')}, {done} of them finished before; {backend.where}")
     if done < len(info.trials):
         reporter.note(f"{cost}{', one after another' if (options.workers or 1) > 1 else ''}")
     return session
