@@ -140,7 +140,7 @@ def test_interrupted_while_it_evaluates(reading: int, tmp_path: Path, monkeypatc
     trial = rich()
     whole = train(trial, CPU, silent)
     plan = Checkpointing(tmp_path / "c", NEVER)
-    original, readings = loop.evaluate, []
+    original, readings = stage.evaluate, []
 
     def ask_and_evaluate(*inputs: object) -> object:
         if len(readings) == reading:
@@ -149,8 +149,7 @@ def test_interrupted_while_it_evaluates(reading: int, tmp_path: Path, monkeypatc
         return original(*inputs)
 
     with monkeypatch.context() as patch:
-        for module in (loop, stage):
-            patch.setattr(module, "evaluate", ask_and_evaluate)
+        patch.setattr(stage, "evaluate", ask_and_evaluate)
         with pytest.raises(Interrupted):
             train(trial, CPU, silent, plan)
     assert len(readings) == reading + 1, "it ends in the evaluation in which it is asked to"

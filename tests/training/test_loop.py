@@ -17,7 +17,7 @@ from vitbench.data.images import Images, Splits
 from vitbench.model.build import build_model
 from vitbench.model.optimiser import learning_rate, parameter_groups, weights
 from vitbench.store import TrainValues
-from vitbench.training import loop, stage
+from vitbench.training import stage
 from vitbench.training.loop import train
 from vitbench.training.stepper import Stepper, Tally, shared
 
@@ -40,15 +40,14 @@ def test_learns_from_real_images(lossless: Path) -> None:
 def test_no_epoch_is_chosen_on_the_test_images(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are read once, after the last epoch, and what is reported is what that reading gave."""
     read: list[tuple[int, float]] = []
-    original = loop.evaluate
+    original = stage.evaluate
 
     def noted(stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], watch: None) -> list[Tally]:
         (tally,) = original(stepper, images, data, watch)
         read.append((len(images[0]), tally.accuracy_pct))
         return [tally]
 
-    for module in (loop, stage):
-        monkeypatch.setattr(module, "evaluate", noted)
+    monkeypatch.setattr(stage, "evaluate", noted)
     values = run(train=TRAIN.model_copy(update={"epochs": 4, "learning_rate": 0.03}))
     assert [count for count, _ in read] == [40, 40, 40, 40, 60], "validation after each epoch, test once at the end"
     assert values.test_accuracy_pct == read[-1][1]

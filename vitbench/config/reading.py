@@ -334,7 +334,7 @@ class _Reader(SuiteTables):
         return made
 
     def in_every_cell(self, suite: ExpandedSuite, key: str) -> str | None:
-        """What sets a field in every cell, whatever its table has for it; None where nothing does."""
+        """The table that sets a field in every cell, so that no cell has the base's value; None where some cell has."""
         field = key.removeprefix("model.")
         if suite.tune is not None and field in suite.tune.axes:
             return "tune"

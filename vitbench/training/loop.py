@@ -31,7 +31,7 @@ from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.ensemble import Ensemble
-from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated, evaluate
+from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
 from vitbench.training.per_member import logits
@@ -76,7 +76,7 @@ class Fitted:
         Raises:
             Diverged, Interrupted: see :func:`train`.
         """
-        return evaluate(self.stepper, images, self.data, self.resumable.between_batches if self.resumable else None)
+        return stage.judge(self.stepper, images, self.data, self.resumable)
 
 
 def train(

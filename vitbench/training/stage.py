@@ -12,12 +12,12 @@ from torch import nn
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TrainingTrial
 from vitbench.data.batches import Batches
-from vitbench.data.images import Splits
+from vitbench.data.images import Images, Splits
 from vitbench.devices import PeakMemory
 from vitbench.store import Epoch
 from vitbench.streams import Stream, derive
 from vitbench.training.checkpoint import Checkpointing, of_stage
-from vitbench.training.evaluation import evaluate
+from vitbench.training.evaluation import Evaluated, evaluate
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stepper import Diverged, Objective, Stepper, TrainState
 
@@ -104,6 +104,13 @@ def run(
     return Done(tuple(state.epochs[0]), resumable.earlier_s if resumable else 0.0, state.resumed_at, notice)
 
 
+def judge(
+    stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], resumable: Resumable | None
+) -> list[Evaluated]:
+    """Evaluate each member; between two batches it saves and ends, where that is asked of it."""
+    return evaluate(stepper, images, data, resumable.between_batches if resumable else None)
+
+
 def train_epochs(
     stepper: Stepper, batches: Sequence[Batches], data: Sequence[Splits], state: TrainState,
     resumable: Resumable | None, *, progress: Progress, labelled: bool = True,
@@ -118,7 +125,7 @@ def train_epochs(
         tallies = stepper.epoch(batches, state, resumable)
         watched = None
         if labelled and len(validation[0]):
-            watched = evaluate(stepper, validation, data, resumable.between_batches if resumable else None)
+            watched = judge(stepper, validation, data, resumable)
         norms = state.gradient_norms()
         epochs = {
             member: Epoch(
