@@ -193,14 +193,15 @@ def folder_images(path: Path) -> Iterator[Path]:
         raise DataError(f"{error.filename}: {error.strerror}")
 
     for directory, names, files in os.walk(path, onerror=refuse, followlinks=True):
-        status = Path(directory).stat()
+        place = Path(directory)
+        status = place.stat()
         if (first := seen.setdefault((status.st_dev, status.st_ino), directory)) != directory:
             raise DataError(f"{directory}: is the same folder as {first}: each image is read once")
         names[:] = sorted(n for n in names if not n.startswith("."))
-        for file in sorted(files):
-            if Path(file).suffix.lower() in IMAGE_SUFFIXES and not file.startswith("."):
+        for image in (place / file for file in sorted(files) if not file.startswith(".")):
+            if image.suffix.lower() in IMAGE_SUFFIXES:
                 empty = False
-                if not (image := Path(directory) / file).is_file():
+                if not image.is_file():
                     raise DataError(f"{image}: is no file, or a link to one that is gone")
                 yield image
     if empty:
