@@ -51,16 +51,19 @@ def print_plan(
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    trials, refused, counts, printed = Trials.of(info.trials), Counter[tuple[str, str]](), Counter[str](), 0
+    trials, refused, counts = Trials.of(info.trials), Counter[tuple[str, str]](), Counter[str]()
+    printed = left = 0
     for i, ((trial_id, kind), number) in enumerate(zip(trials.kinds(), trials.up_to_seed[0], strict=True)):
         counts[kind] += 1
         if (reason := trials.unsupported[number]) is not None:
             refused[reason, kind] += 1
-        elif every or printed < MAX_PRINTED:
-            planned, attempts = trials[i], states.get(trial_id, [])
-            done = finished(attempts, suite.info.max_attempts)
+            continue
+        attempts = states.get(trial_id, [])
+        done = finished(attempts, suite.info.max_attempts)
+        left += not done
+        if every or printed < MAX_PRINTED:
             mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]" if done else ""
-            console.print(f"{trial_id}  {kind:5}  {escape(planned.description)}{mark}")
+            console.print(f"{trial_id}  {kind:5}  {escape(trials[i].description)}{mark}")
             printed += 1
     unsupported = sum(refused.values())
     if printed + unsupported < len(info.trials):
@@ -87,8 +90,7 @@ def print_plan(
     console.print(
         f"{plural(len(info.trials), 'trial')} ({', '.join(f'{n} {k}' for k, n in counts.items())}; "
         f"{plural(len(suite.cells), 'cell')}; "
-        f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), "
-        f"{sum(not finished(states.get(i, []), suite.info.max_attempts) for i in trials.ids())} left to run"
+        f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {left} left to run"
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))
