@@ -256,7 +256,7 @@ def test_conflicts_are_named_before_anything_is_built() -> None:
             {"attention": "mha", "positions": "rope_2d"},
             'positions "rope_2d" needs "rotary", which attention "mha" does',
         ),
-        ({"attention": "triton", "attention_dropout": 0.1}, 'attention "triton" has no attention_dropout'),
+        ({"attention": "flex", "attention_dropout": 0.1}, 'attention "flex" has no attention_dropout'),
         ({"attention": "triton", "dim": 48, "heads": 4}, "takes a head_width of 16, 32, 64, 80, 96, 128, not 12"),
     ):
         with pytest.raises(ValueError, match=message):

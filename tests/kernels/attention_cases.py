@@ -13,10 +13,11 @@ from torch import Tensor
 
 from vitbench.kernels import attention_tiles
 from vitbench.kernels.attention import WIDTHS, backward_by, forward_by, fused_attention
-from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole
+from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole, choose
 
 LONG = 196
 LENGTHS = (1, 16, 17, 49, 64, 65, 196, 197, 256, 257, 576, 577, 1025)
+SEED = (5 << 32) + 7
 Function = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 
@@ -39,6 +40,7 @@ class Case:
     """Views of one projection; contiguous; each of q, k and v with strides of its own; of every other row and image."""
     grad: Literal["contiguous", "transposed", "expanded"] = "contiguous"
     """How the output's gradient lies in memory."""
+    dropout: float = 0.0
     kernel: Literal["chosen", "whole", "several", "split", "several split", "streamed"] = "chosen"
     """Which kernel: the operator's choice, or one in particular; several (image, head) pairs to a program."""
 
@@ -77,6 +79,9 @@ def cases(dtype: torch.dtype) -> dict[str, Case]:
     }
     by_name |= special | {f"{name}, whole": replace(case, kernel="whole") for name, case in special.items()}
     by_name |= {f"{name}, split": replace(case, tokens=65, kernel="split") for name, case in special.items()}
+    for kernel in ("chosen", "whole", "several", "split", "several split", "streamed"):
+        by_name[f"dropout, {kernel}"] = Case(65, dtype, dropout=0.3, kernel=kernel)
+    by_name |= {f"{tokens} tokens, dropout": one(tokens, dropout=0.1) for tokens in (17, 197)}
     for heads in (1, 3):
         by_name[f"{heads} heads, several at once"] = Case(65, dtype, heads=heads, kernel="several")
         by_name[f"{heads} heads, several at once, split"] = Case(65, dtype, heads=heads, kernel="several split")
@@ -134,9 +139,29 @@ def gradient(case: Case, device: str) -> Tensor:
     return grad
 
 
-def plain(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """The formula, score matrix and all."""
-    return ((q @ k.transpose(-2, -1) * scale).softmax(dim=-1) @ v).transpose(1, 2)
+def plain(q: Tensor, k: Tensor, v: Tensor, scale: float, factor: Tensor | float = 1.0) -> Tensor:
+    """The formula, score matrix and all. ``factor``: of dropout, (B, H, N, N)."""
+    return (((q @ k.transpose(-2, -1) * scale).softmax(dim=-1) * factor).to(v.dtype) @ v).transpose(1, 2)
+
+
+def seed_of(number: int, device: str) -> Tensor:
+    """A seed as the operators take it."""
+    return torch.tensor([number], device=device)
+
+
+def factors(seed: Tensor, images: int, heads: int, tokens: int, dropout: float) -> Tensor:
+    """What dropout multiplies the softmax with, (B, H, N, N), as one kernel has it: a float32 one, 128 keys at a time.
+
+    All scores are 0, and each value picks a key: what comes out is the softmax of N equal scores, dropped in part.
+    """
+    plan, parts = Streamed(64, 64, 4, 2), []
+    zeros = torch.zeros(images, heads, tokens, 128, device=seed.device)
+    for start in range(0, tokens, 128):
+        picks = torch.eye(tokens, device=seed.device)[:, start : start + 128]
+        v = torch.nn.functional.pad(picks, (0, 128 - picks.shape[1])).expand_as(zeros)
+        out, _ = forward_by(plan, zeros, zeros, v, 1.0, dropout=dropout, seed=seed)
+        parts.append(out.transpose(1, 2)[..., : picks.shape[1]])
+    return (torch.cat(parts, dim=-1) > 0) / (1.0 - dropout)
 
 
 def differentiated(function: Function, qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dict[str, Tensor]:
@@ -149,14 +174,16 @@ def differentiated(function: Function, qkv: tuple[Tensor, ...], grad: Tensor, sc
 
 def ours(case: Case, qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dict[str, Tensor]:
     """Output and gradients by the kernel that the case names."""
-    if case.kernel == "chosen":
+    if case.kernel == "chosen" and not case.dropout:
         return differentiated(fused_attention, qkv, grad, scale)
     cut, most = attention_tiles.segments(case.tokens), attention_tiles.power_of_two(case.tokens)
     pairs = 4 if case.kernel.startswith("several") else 1
     side = case.tokens - 1
     forward: Plan
     backward: Plan
-    if case.kernel == "streamed":
+    if case.kernel == "chosen":
+        forward, backward = (choose(case.tokens, case.width, case.dtype, backward=way) for way in (False, True))
+    elif case.kernel == "streamed":
         forward, backward = Streamed(min(most, 64), min(most, 64), 4, 2), Streamed(min(most, 32), min(most, 64), 4, 2)
     elif case.kernel.endswith("split"):  # in one block, and in two or more
         forward, backward = Split(min(side, 64), pairs, 4, 2), Split(min(side, 32), pairs, 4, 1)
@@ -164,8 +191,9 @@ def ours(case: Case, qkv: tuple[Tensor, ...], grad: Tensor, scale: float) -> dic
         forward = Whole(cut, min(most, 64), True, pairs, 4, 2)
         backward = Whole(cut, min(most, 32), False, min(pairs, 2), 8 if pairs == 1 else 4, 2)
     q, k, v = (x.detach() for x in qkv)
-    out, lse = forward_by(forward, q, k, v, scale)
-    dq, dk, dv = backward_by(backward, grad, q, k, v, out, lse, scale).permute(2, 0, 3, 1, 4).unbind(0)
+    drops = {"dropout": case.dropout, "seed": seed_of(SEED, str(q.device)) if case.dropout else None}
+    out, lse = forward_by(forward, q, k, v, scale, **drops)
+    dq, dk, dv = backward_by(backward, grad, q, k, v, out, lse, scale, **drops).permute(2, 0, 3, 1, 4).unbind(0)
     return {"out": out, "dq": dq, "dk": dk, "dv": dv}
 
 
@@ -190,11 +218,15 @@ def evaluate(case: Case, device: str) -> dict[str, dict[str, float]]:
     """
     qkv, grad = inputs(case, device), gradient(case, device)
     scale = case.width**-0.5 if case.scale is None else case.scale
+    factor: Tensor | float = 1.0
+    if case.dropout:
+        factor = factors(seed_of(SEED, device), case.images, case.heads, case.tokens, case.dropout)
     with poisoned():
         measured = ours(case, qkv, grad, scale)
-    same_type = differentiated(plain, qkv, grad, scale)
+    formula = functools.partial(plain, factor=factor)
+    same_type = differentiated(formula, qkv, grad, scale)
     exact = tuple(x.detach().double().requires_grad_() for x in qkv)
-    true = differentiated(plain, exact, grad.double(), scale)
+    true = differentiated(formula, exact, grad.double(), scale)
     q, k, _ = (x.detach() for x in exact)
     score = float((q @ k.transpose(-2, -1)).abs().max()) * abs(scale)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.kernels.attention_cases import Case, differentiated, gradient, inputs, ours, plain, projection
+from tests.kernels.attention_cases import (
+    Case,
+    differentiated,
+    factors,
+    gradient,
+    inputs,
+    ours,
+    plain,
+    projection,
+    seed_of,
+)
 from vitbench.components.attention.triton import Triton
 from vitbench.components.contracts import SelfAttention
 from vitbench.config.model import ModelSpec
@@ -106,6 +117,43 @@ def passes_opcheck_with_a_projection(device: str) -> None:
             torch.library.opcheck(attention_packed_forward, (qkv.requires_grad_(), 0.2))
             out, lse = attention_packed_forward(qkv.detach(), 0.2)
             torch.library.opcheck(attention_packed_backward, (gradient(case, device), qkv.detach(), out, lse, 0.2))
+
+
+def passes_opcheck_with_dropout(device: str) -> None:
+    case = Case(17, torch.float32)
+    options, qkv = (0.2, False, 0.5, seed_of(7, device)), projection(case, device).requires_grad_()
+    with quiet_opcheck():
+        torch.library.opcheck(attention_forward, (*inputs(case, device), *options))
+        torch.library.opcheck(attention_packed_forward, (qkv, *options))
+
+
+def drops_at_random(device: str) -> None:
+    """As many as asked, in every row and column alike; no two neighbours, heads, images or seeds have to do with each
+    other: a correlation of n pairs of independent numbers has a deviation of 1 / √n."""
+    images, heads, tokens, p = 4, 3, 65, 0.25
+    same, *others = (
+        factors(seed_of(number, device), images, heads, tokens, p).cpu() == 0 for number in (7, 8, 7 + (1 << 32))
+    )
+    assert abs(float(same.double().mean()) - p) < 4 * (p * (1 - p) / same.numel()) ** 0.5
+    for dims in ((0, 1, 2), (0, 1, 3)):
+        share = same.double().mean(dim=dims)
+        assert float((share - p).abs().max()) < 4.5 * (p * (1 - p) * tokens / same.numel()) ** 0.5
+    shifted = [torch.roll(same, step, dim) for dim in range(4) for step in (1, 2)]
+    for other in (*shifted, same.transpose(-2, -1), *others):
+        together = torch.stack((same.flatten(), other.flatten())).double()
+        assert abs(float(torch.corrcoef(together)[0, 1])) < 4 * same.numel() ** -0.5
+
+
+def drops_anew_at_each_call_and_again_after_the_seed(device: str) -> None:
+    case = Case(17, torch.float32)
+    packed, apart = (fused_attention_packed, (projection(case, device),)), (fused_attention, inputs(case, device))
+    for function, given in (packed, apart):
+        torch.manual_seed(0)
+        first, second = (function(*given, SCALE, dropout=0.2) for _ in range(2))
+        torch.manual_seed(0)
+        assert torch.equal(function(*given, SCALE, dropout=0.2), first)
+        assert not torch.equal(second, first)
+        assert torch.equal(function(*given, SCALE, dropout=0.0), function(*given, SCALE))
 
 
 def stores_the_log_sum_exp_in_base_2(device: str) -> None:
@@ -237,6 +285,11 @@ def is_the_component_of_that_name(device: str) -> None:
         (out, grad), (plain_out, plain_grad) = outcomes
         torch.testing.assert_close(out, plain_out, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(grad, plain_grad, rtol=1e-5, atol=1e-4)
+        attention = Triton(spec.model_copy(update={"attention_dropout": 0.5})).to(device)
+        assert not torch.equal(attention.core(qkv, rotation), attention.core(qkv, rotation)), (
+            "in training nothing is dropped"
+        )
+        assert torch.equal(attention.eval().core(qkv, rotation), attention.core(qkv, rotation))
 
 
 CHECKS: dict[str, Callable[[str], None]] = {
@@ -249,6 +302,9 @@ CHECKS: dict[str, Callable[[str], None]] = {
         takes_float32_as_tf32_where_asked,
         passes_opcheck,
         passes_opcheck_with_a_projection,
+        passes_opcheck_with_dropout,
+        drops_at_random,
+        drops_anew_at_each_call_and_again_after_the_seed,
         stores_the_log_sum_exp_in_base_2,
         runs_under_autocast,
         is_one_node_of_a_compiled_graph,
@@ -299,8 +355,29 @@ def runs_in_a_cuda_graph(device: str) -> None:
         assert torch.equal(value, eager)
 
 
+def drops_anew_at_each_replay_and_when_compiled(device: str) -> None:
+    """A CUDA graph, and what Inductor makes of it, whose own random numbers are not those of an eager call."""
+    qkv = projection(Case(65, torch.bfloat16), device)
+    call = functools.partial(fused_attention_packed, qkv, SCALE, dropout=0.2)
+    compiled = torch.compile(call, fullgraph=True)
+    assert not torch.equal(compiled(), compiled())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call()
+    replays = []
+    for _ in range(2):
+        graph.replay()
+        replays.append(out.clone())
+    assert not torch.equal(*replays)
+
+
 def is_one_node_of_an_inductor_graph(device: str) -> None:
     is_one_node_of_a_compiled_graph(device, "inductor")
 
 
-NATIVE_CHECKS = CHECKS | {check.__name__: check for check in (runs_in_a_cuda_graph, is_one_node_of_an_inductor_graph)}
+NATIVE_CHECKS = CHECKS | {
+    check.__name__: check
+    for check in (
+        runs_in_a_cuda_graph, drops_anew_at_each_replay_and_when_compiled, is_one_node_of_an_inductor_graph,
+    )
+}  # fmt: skip

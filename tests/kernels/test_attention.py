@@ -108,6 +108,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "float64": (lambda: fused_attention(X.double(), X.double(), X.double(), 1.0), "one type"),
     "float64, packed": (lambda: fused_attention_packed(torch.zeros(1, 5, 3, 2, 32).double(), 1.0), "one type"),
     "devices": (lambda: fused_attention(X, X.to("meta"), X, 1.0), "one device"),
+    "dropout": (lambda: fused_attention(X, X, X, 1.0, dropout=1.0), r"in \[0, 1\), not 1.0"),
+    "dropout, packed": (lambda: fused_attention_packed(torch.zeros(1, 5, 3, 2, 32), 1.0, dropout=-0.1), "not -0.1"),
     "strides": (lambda: fused_attention(X, X, torch.zeros(1, 2, 32, 5).mT, 1.0), "of v must have stride 1, not 5"),
     "strides, packed": (lambda: fused_attention_packed(torch.zeros(1, 5, 3, 2, 64)[..., ::2], 1.0),
                         "of qkv must have stride 1, not 2"),

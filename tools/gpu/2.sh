@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Training at full width: its tests on a GPU; ViT-Lite-7/4 compiled and as CUDA graphs, and what a step of it launches;
-# ViT-5-S/16 beside its published speed (256 images of 224 pixels at once: not on a CPU); eight seeds as one program
-# beside one; timings of the 48 cells of the default suite.
+# Training at full width: its tests on a GPU; ViT-Lite-7/4 compiled and as CUDA graphs, by three attentions (its recipe
+# drops some), and what a step of it launches; ViT-5-S/16 beside its published speed (256 images of 224 pixels at once: not
+# on a CPU); eight seeds as one program beside one; timings of the 48 cells of the default suite.
 #   OUT=found IMAGES=cifar10-jpeg.tar.xz bash tools/gpu/2.sh      (at most ten minutes)
 . tools/gpu/common.sh
 FOLDER=$(images /tmp/vitbench-images)
@@ -21,6 +21,10 @@ gpu && LINES_SHOWN=30 step tests 90 "$PYTHON" -m pytest -m gpu tests/training -n
 GRAPHS=(--set train.cuda_graphs=true)
 gpu || GRAPHS=()
 step lite-graphs 120 bash -c 'run "$@"' - lite-graphs "${LITE[@]}" "${GRAPHS[@]}"
+for attention in $(gpu && echo triton) batched; do
+  sed "s|preset = \"vit-lite-7/4\"|&, attention = \"$attention\"|" ablations/published.toml > "$FOUND/lite-$attention.toml"
+  step "lite-$attention" 80 bash -c 'run "$@"' - "lite-$attention" "$FOUND/lite-$attention.toml" "${LITE[@]:1}" "${GRAPHS[@]}"
+done
 VIT5=(ablations/published.toml --cell ViT-5-S/16 "${DATA[@]}" --set train.seeds=1 --set data.train_images=12800)
 gpu && step vit5 120 bash -c 'run "$@"' - vit5 "${VIT5[@]}" "${GRAPHS[@]}"
 LINES_SHOWN=30 step lite-kernels 120 "$PYTHON" -m tools.step_kernels ablations/published.toml ViT-Lite-7/4 data.name=synthetic data.download=false \

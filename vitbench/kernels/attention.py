@@ -32,28 +32,30 @@ _PAIRS = {Whole: attention_whole, Split: attention_split}
 
 
 def _forward_of_pairs(
-    plan: Whole | Split, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool
-) -> None:
+    plan: Whole | Split, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool,
+    dropout: float, seed: Tensor | None,
+) -> None:  # fmt: skip
     """Write ``out`` (B, N, H, K) and ``lse`` (B, H, N), base 2, from q, k and v (B, H, N, K)."""
     B, H, N, K = q.shape
     strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
     kernels: Any = _PAIRS[type(plan)]
     kernels.forward_kernel[(-(-B * H // plan.pairs),)](
-        q, k, v, out, lse, *strides, H, B * H, abs(scale) * LOG2_E, **kernels.options(plan, N, K, scale < 0, allow_tf32)
-    )
+        q, k, v, out, lse, seed, *strides, H, B * H, abs(scale) * LOG2_E,
+        **kernels.options(plan, N, K, scale < 0, allow_tf32, dropout),
+    )  # fmt: skip
 
 
 def _backward_of_pairs(
     plan: Whole | Split, grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grads: Tensor,
-    scale: float, allow_tf32: bool,
+    scale: float, allow_tf32: bool, dropout: float, seed: Tensor | None,
 ) -> None:  # fmt: skip
     """Write ``grads`` (B, N, 3, H, K) from ``grad`` (B, N, H, K) and what the forward took and gave."""
     B, H, N, K = q.shape
     strides = (*grad.stride()[:3], *q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
     kernels: Any = _PAIRS[type(plan)]
     kernels.backward_kernel[(-(-B * H // plan.pairs),)](
-        grad, q, k, v, out, lse, grads, *strides, H, B * H, scale, abs(scale) * LOG2_E,
-        **kernels.options(plan, N, K, scale < 0, allow_tf32),
+        grad, q, k, v, out, lse, grads, seed, *strides, H, B * H, scale, abs(scale) * LOG2_E,
+        **kernels.options(plan, N, K, scale < 0, allow_tf32, dropout),
     )  # fmt: skip
 
 
@@ -67,7 +69,9 @@ _BACKWARD: dict[type[Plan], Callable[..., None]] = {
 }
 
 
-def fused_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, *, allow_tf32: bool = False) -> Tensor:
+def fused_attention(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, *, allow_tf32: bool = False, dropout: float = 0.0
+) -> Tensor:
     """Attention of every head: softmax(Q Kᵀ · scale) V, differentiable once in q, k and v.
 
     Under autocast the inputs are cast to its type, as those of torch's own attention are.
@@ -79,13 +83,16 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, *, allow_tf32
         v: (B, H, N, K) values, likewise.
         scale: what the scores are multiplied with, commonly 1 / √K.
         allow_tf32: let float32 be multiplied as TF32 (10 bits of mantissa). Without it, float32 is true float32.
+        dropout: probability with which an element of the softmax is dropped; the others are divided by one less it.
+            What is dropped follows from a number that each call draws from the device's own stream of torch.
 
     Returns:
         (B, N, H, K), contiguous: heads side by side, ready for ``.flatten(2)`` and the output projection.
 
     Raises:
         ValueError: shapes, types or devices differ, the head width is not in :data:`WIDTHS`, the type is not
-            in :data:`DTYPES`, the last dimension's stride is not 1, or one image spans 2^31 elements or more.
+            in :data:`DTYPES`, the last dimension's stride is not 1, one image spans 2^31 elements or more, or
+            ``dropout`` is not in [0, 1).
         RuntimeError: the tensors are not on a CUDA device and Triton is not in interpreter mode, or it is and
             they are bfloat16.
     """
@@ -99,32 +106,40 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, *, allow_tf32
         raise ValueError(f"q, k and v must be on one device, not {q.device}, {k.device}, {v.device}")
     for name, x in (("q", q), ("k", k), ("v", v)):
         _check(name, x)
-    out: Tensor = attention_forward(q, k, v, scale, allow_tf32)[0]
+    out: Tensor = attention_forward(q, k, v, scale, allow_tf32, dropout, _seed(q, dropout))[0]
     return out
 
 
-def fused_attention_packed(qkv: Tensor, scale: float, *, allow_tf32: bool = False) -> Tensor:
+def fused_attention_packed(qkv: Tensor, scale: float, *, allow_tf32: bool = False, dropout: float = 0.0) -> Tensor:
     """:func:`fused_attention` of a projection's output as it is; its gradient is made whole, with no copy.
 
     Args:
         qkv: (B, N, 3, H, K) queries, keys and values, of any strides except that the last dimension's is 1.
         scale: what the scores are multiplied with, commonly 1 / √K.
         allow_tf32: let float32 be multiplied as TF32. Without it, float32 is true float32.
+        dropout: probability with which an element of the softmax is dropped.
 
     Returns:
         (B, N, H, K), contiguous.
 
     Raises:
-        ValueError: another shape, a head width not in :data:`WIDTHS`, a type not in :data:`DTYPES`, or a last dimension
-            whose stride is not 1.
+        ValueError: another shape, a head width not in :data:`WIDTHS`, a type not in :data:`DTYPES`, a last dimension
+            whose stride is not 1, or ``dropout`` not in [0, 1).
         RuntimeError: as :func:`fused_attention` does.
     """
     qkv = _cast(qkv)
     if qkv.ndim != 5 or qkv.shape[2] != 3:
         raise ValueError(f"qkv must have the shape (B, N, 3, H, K), not {tuple(qkv.shape)}")
     _check("qkv", qkv)
-    out: Tensor = attention_packed_forward(qkv, scale, allow_tf32)[0]
+    out: Tensor = attention_packed_forward(qkv, scale, allow_tf32, dropout, _seed(qkv, dropout))[0]
     return out
+
+
+def _seed(x: Tensor, dropout: float) -> Tensor | None:
+    """A number by which a call drops, (1,) int64 on the device, so that a CUDA graph draws anew at each replay."""
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout must be in [0, 1), not {dropout}")
+    return torch.randint(2**62, (1,), device=x.device) if dropout else None
 
 
 def _cast(x: Tensor) -> Tensor:
@@ -145,21 +160,22 @@ def _check(name: str, x: Tensor) -> None:
 
 
 def forward_by(
-    plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, allow_tf32: bool = False
-) -> tuple[Tensor, Tensor]:
+    plan: Plan, q: Tensor, k: Tensor, v: Tensor, scale: float, allow_tf32: bool = False, dropout: float = 0.0,
+    seed: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """O (B, N, H, K) and L (B, H, N), float32 and base 2, by the kernel and tiles that ``plan`` names."""
     _refuse_far_apart(q, k, v)
     _refuse_where_it_cannot_run(q)
     out, lse = _forward_outputs(q)
     if out.numel():
         with torch.accelerator.device_index(q.device.index):  # triton launches on the current device
-            _FORWARD[type(plan)](plan, q, k, v, out, lse, scale, allow_tf32)
+            _FORWARD[type(plan)](plan, q, k, v, out, lse, scale, allow_tf32, dropout, seed)
     return out, lse
 
 
 def backward_by(
     plan: Plan, grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float,
-    allow_tf32: bool = False,
+    allow_tf32: bool = False, dropout: float = 0.0, seed: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """dQ, dK and dV side by side, (B, N, 3, H, K), from dO (B, N, H, K) and what the forward took and gave."""
     _refuse_far_apart(q, k, v)
@@ -169,7 +185,8 @@ def backward_by(
         if grad.stride(-1) != 1 or _far_apart(grad.transpose(1, 2)):  # such as of a sum: one number, expanded
             grad = grad.contiguous()
         with torch.accelerator.device_index(q.device.index):
-            _BACKWARD[type(plan)](plan, grad, q, k, v, out.contiguous(), lse.contiguous(), grads, scale, allow_tf32)
+            out, lse = out.contiguous(), lse.contiguous()
+            _BACKWARD[type(plan)](plan, grad, q, k, v, out, lse, grads, scale, allow_tf32, dropout, seed)
     return grads
 
 
@@ -220,77 +237,82 @@ def _parts(qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @torch.library.custom_op("vitbench::attention_forward", mutates_args=())
-def attention_forward(q: Tensor, k: Tensor, v: Tensor, scale: float, allow_tf32: bool = False) -> tuple[Tensor, Tensor]:
+def attention_forward(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, allow_tf32: bool = False, dropout: float = 0.0,
+    seed: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """O (B, N, H, K) and L (B, H, N), float32 and base 2. Shapes are checked in :func:`fused_attention`."""
-    return forward_by(_plan(q, backward=False), q, k, v, scale, allow_tf32)
+    return forward_by(_plan(q, backward=False), q, k, v, scale, allow_tf32, dropout, seed)
 
 
 @torch.library.custom_op("vitbench::attention_backward", mutates_args=())
 def attention_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool = False
-) -> Tensor:
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool = False,
+    dropout: float = 0.0, seed: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """dQ, dK and dV side by side, (B, N, 3, H, K), from dO (B, N, H, K) and what the forward saved."""
-    return backward_by(_plan(q, backward=True), grad, q, k, v, out, lse, scale, allow_tf32)
+    return backward_by(_plan(q, backward=True), grad, q, k, v, out, lse, scale, allow_tf32, dropout, seed)
 
 
 @torch.library.custom_op("vitbench::attention_packed_forward", mutates_args=())
-def attention_packed_forward(qkv: Tensor, scale: float, allow_tf32: bool = False) -> tuple[Tensor, Tensor]:
+def attention_packed_forward(
+    qkv: Tensor, scale: float, allow_tf32: bool = False, dropout: float = 0.0, seed: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """O (B, N, H, K) and L (B, H, N) from (B, N, 3, H, K)."""
     q, k, v = _parts(qkv)
-    return forward_by(_plan(q, backward=False), q, k, v, scale, allow_tf32)
+    return forward_by(_plan(q, backward=False), q, k, v, scale, allow_tf32, dropout, seed)
 
 
 @torch.library.custom_op("vitbench::attention_packed_backward", mutates_args=())
 def attention_packed_backward(
-    grad: Tensor, qkv: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool = False
-) -> Tensor:
+    grad: Tensor, qkv: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool = False, dropout: float = 0.0,
+    seed: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The projection's gradient (B, N, 3, H, K), from dO (B, N, H, K) and what the forward saved."""
     q, k, v = _parts(qkv)
-    return backward_by(_plan(q, backward=True), grad, q, k, v, out, lse, scale, allow_tf32)
+    return backward_by(_plan(q, backward=True), grad, q, k, v, out, lse, scale, allow_tf32, dropout, seed)
 
 
 @attention_forward.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, scale: float, allow_tf32: bool = False) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return _forward_outputs(q)
 
 
 @attention_backward.register_fake
-def _(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool = False
-) -> Tensor:
+def _(grad: Tensor, q: Tensor, *rest: Any) -> Tensor:
     return _backward_output(q)
 
 
 @attention_packed_forward.register_fake
-def _(qkv: Tensor, scale: float, allow_tf32: bool = False) -> tuple[Tensor, Tensor]:
+def _(qkv: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return _forward_outputs(_parts(qkv)[0])
 
 
 @attention_packed_backward.register_fake
-def _(grad: Tensor, qkv: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool = False) -> Tensor:
+def _(grad: Tensor, qkv: Tensor, *rest: Any) -> Tensor:
     return _backward_output(_parts(qkv)[0])
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     """Save the tensors of either forward, what it gave, and its options."""
-    *tensors, ctx.scale, ctx.allow_tf32 = inputs
+    *tensors, scale, allow_tf32, dropout, seed = inputs
+    ctx.options = scale, allow_tf32, dropout
     out, lse = output
-    ctx.save_for_backward(*tensors, out, lse)
+    ctx.save_for_backward(*tensors, out, lse, seed)
     ctx.mark_non_differentiable(lse)
     ctx.set_materialize_grads(False)  # none is wanted for lse
 
 
-def _differentiate(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, Tensor, Tensor, None, None]:
+def _differentiate(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
     """Gradients of q, k and v, each (B, H, N, K): views of one buffer."""
-    q, k, v, out, lse = ctx.saved_tensors
-    dq, dk, dv = _parts(attention_backward(grad, q, k, v, out, lse, ctx.scale, ctx.allow_tf32))
-    return dq, dk, dv, None, None
+    *saved, seed = ctx.saved_tensors
+    return *_parts(attention_backward(grad, *saved, *ctx.options, seed)), *[None] * 4
 
 
-def _differentiate_packed(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None]:
+def _differentiate_packed(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
     """Gradient of the projection, (B, N, 3, H, K)."""
-    qkv, out, lse = ctx.saved_tensors
-    return attention_packed_backward(grad, qkv, out, lse, ctx.scale, ctx.allow_tf32), None, None
+    *saved, seed = ctx.saved_tensors
+    return attention_packed_backward(grad, *saved, *ctx.options, seed), *[None] * 4
 
 
 attention_forward.register_autograd(_differentiate, setup_context=_save)
@@ -298,7 +320,10 @@ attention_packed_forward.register_autograd(_differentiate_packed, setup_context=
 
 
 def _folded(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """The vmap rule of an operator whose every tensor, in and out, begins with B: the mapped dimension joins B."""
+    """The vmap rule of an operator whose every tensor, in and out, begins with B: the mapped dimension joins B.
+
+    Of several seeds the first is read: what is dropped depends on the pair, too.
+    """
 
     def rule(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
         def fold(x: Any, dim: int | None) -> Any:

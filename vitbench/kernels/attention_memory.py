@@ -1,4 +1,4 @@
-"""Masked loads and stores of rows, and compile options, shared by all attention kernels."""
+"""Masked loads and stores of rows, dropout, and compile options, shared by all attention kernels."""
 
 # ruff: noqa: N803, PLR0917 - a kernel takes each stride by itself, and what is fixed at compile time in capitals
 
@@ -70,9 +70,47 @@ def probabilities(products, scale2, logs, INSIDE: tl.constexpr):  # type: ignore
     return tl.exp2(exponents)
 
 
-def compile_options(plan: Plan, tokens: int, width: int, allow_tf32: bool) -> dict[str, int | bool | str | None]:
+@jit
+def _scrambled(x):  # type: ignore[no-untyped-def]
+    """A permutation of all 32-bit numbers in which each bit depends on each. Source: fmix32 of MurmurHash3, Appleby."""
+    x ^= x >> 16
+    x *= 0x85EBCA6B
+    x ^= x >> 13
+    x *= 0xC2B2AE35
+    return x ^ (x >> 16)
+
+
+@jit
+def stream_of(seed, pair, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Where the random numbers of an (image, head) pair begin. ``seed``: points to an int64; None without dropout."""
+    stream = pair.to(tl.uint32)
+    if DROPPED:
+        number = tl.load(seed).to(tl.uint64)
+        stream = _scrambled(number.to(tl.uint32) ^ _scrambled((number >> 32).to(tl.uint32) ^ stream))
+    return stream
+
+
+@jit
+def kept(stream, queries, keys, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """What dropout multiplies P with: 0 with the probability p = ``DROPPED`` / 2^32, else 1 / (1 - p).
+
+    A function of the pair, the query and the key alone: however a kernel is tiled, the backward finds what the forward
+    dropped. An element takes a tenth of the instructions of Philox. ``queries``, ``keys``: of shapes that broadcast.
+    """
+    factor = 1.0
+    if DROPPED:
+        row = _scrambled(stream + tl.cast(queries, tl.uint32))
+        drawn = _scrambled(row + tl.cast(keys, tl.uint32) * 0x9E3779B9)
+        factor = tl.where(drawn < tl.full([], DROPPED, tl.uint32), 0.0, 1.0 / (1.0 - DROPPED / 4294967296))
+    return factor
+
+
+def compile_options(
+    plan: Plan, tokens: int, width: int, allow_tf32: bool, dropout: float
+) -> dict[str, float | bool | str | None]:
     """Compile options of every kernel."""
     return {
+        "DROPPED": round(dropout * 2**32),
         "N": tokens,
         "K": width,
         "PADDED": triton.next_power_of_2(width),

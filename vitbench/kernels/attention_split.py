@@ -22,7 +22,17 @@ All of a head is on the chip at once. Backward, the keys come in blocks, of whic
 import triton
 import triton.language as tl
 
-from vitbench.kernels.attention_memory import compile_options, fast_log2, jit, probabilities, read, scores, write
+from vitbench.kernels.attention_memory import (
+    compile_options,
+    fast_log2,
+    jit,
+    kept,
+    probabilities,
+    read,
+    scores,
+    stream_of,
+    write,
+)
 from vitbench.kernels.attention_tiles import Split
 
 
@@ -36,8 +46,8 @@ def _write_extra(pointer, columns, tile, K: tl.constexpr):  # type: ignore[no-un
 
 @jit
 def _extra_query(  # type: ignore[no-untyped-def]
-    q, out, lse, columns, k_main, v_main, k_extra, v_extra, scale2,
-    K: tl.constexpr, PADDED: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    q, out, lse, columns, k_main, v_main, k_extra, v_extra, stream, scale2,
+    K: tl.constexpr, PADDED: tl.constexpr, FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """O and L of the extra query. ``k_extra``: (16, PADDED), the extra key 16 times; ``v_extra``: once, then zeros.
 
@@ -54,6 +64,8 @@ def _extra_query(  # type: ignore[no-untyped-def]
     weights = tl.exp2(row * scale2 - highest[:, None])
     weight = tl.exp2(corner * scale2 - highest)
     total = fast_log2(tl.sum(weights, 1) + weight)
+    weights *= kept(stream, SIDE, tl.arange(0, SIDE)[None, :], DROPPED)
+    weight *= kept(stream, SIDE, SIDE, DROPPED)
     weights = (weights * tl.exp2(-total)[:, None]).to(v_main.dtype)
     weight = tl.broadcast_to((weight * tl.exp2(-total))[:, None], (16, 16)).to(v_main.dtype)
     mixed = tl.dot(tl.trans(v_main), tl.trans(weights), input_precision=PRECISION)
@@ -65,12 +77,12 @@ def _extra_query(  # type: ignore[no-untyped-def]
 
 @jit
 def forward_kernel(  # type: ignore[no-untyped-def]
-    q, k, v, out, lse,
+    q, k, v, out, lse, seed,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, pairs, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, SIDE: tl.constexpr,
     ROWS: tl.constexpr, BLOCKS: tl.constexpr, PAIRS: tl.constexpr,
-    FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """O and L of PAIRS (image, head) pairs: SIDE = N-1 keys whole, queries in blocks of ROWS, and the extra ones."""
     columns = tl.arange(0, PADDED)
@@ -81,6 +93,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)
         b = (pair // H).to(tl.int64)
         h = pair % H
+        stream = stream_of(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -95,7 +108,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             q_tile = read(q_pair, q_n, keys, columns, N, K, PADDED, True)
         _extra_query(
             q_pair + SIDE * q_n, out_pair + SIDE * H * K, lse_pair + SIDE, columns,
-            k_main, v_main, k_extra, v_extra, scale2, K, PADDED, FLIPPED, PRECISION,
+            k_main, v_main, k_extra, v_extra, stream, scale2, K, PADDED, FLIPPED, DROPPED, PRECISION,
         )  # fmt: skip
         for block in range(BLOCKS):
             rows = block * ROWS + tl.arange(0, ROWS)
@@ -106,6 +119,8 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             p = tl.exp2(s * scale2 - highest[:, None])
             p_extra = tl.exp2(s_extra * scale2 - highest)
             total = fast_log2(tl.sum(p, 1) + p_extra)
+            p *= kept(stream, rows[:, None], keys[None, :], DROPPED)
+            p_extra *= kept(stream, rows, SIDE, DROPPED)
             p_extra = tl.broadcast_to(p_extra[:, None], (ROWS, 16)).to(v_main.dtype)
             mixed = tl.dot(p_extra, v_extra, input_precision=PRECISION)
             mixed = tl.dot(p.to(v_main.dtype), v_main, mixed, input_precision=PRECISION)
@@ -126,32 +141,35 @@ def _read_vector(pointer, columns, K: tl.constexpr):  # type: ignore[no-untyped-
 
 @jit
 def _corner(  # type: ignore[no-untyped-def]
-    q_vector, k_vector, v_vector, g_vector, o_vector, log, scale2, FLIPPED: tl.constexpr
+    q_vector, k_vector, v_vector, g_vector, o_vector, log, stay, scale2, FLIPPED: tl.constexpr
 ):
-    """P and dS of the extra query and the extra key, and D of the extra query."""
+    """P, after dropout, and dS of the extra query and the extra key, and D of the extra query."""
     s, dp, d = tl.reduce((q_vector * k_vector, g_vector * v_vector, g_vector * o_vector), 0, _add)
     if FLIPPED:
         s = -s
     p = tl.exp2(s * scale2 - log)
-    return p, p * (dp - d), d
+    return p * stay, p * (dp * stay - d), d
 
 
 @jit
 def _differentiate_block(  # type: ignore[no-untyped-def]
     q_main, g_main, logs, d_main, q_extra, g_extra, log, d_extra, k_tile, v_tile, dq_main, dq_extra,
-    dk_out, dv_out, stride, keys, columns, scale, scale2,
-    N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    dk_out, dv_out, stride, keys, columns, stream, scale, scale2,
+    N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of a block of keys, written; and both dQ, with what the block adds."""
     p = probabilities(scores(q_main, k_tile, FLIPPED, PRECISION), scale2, logs[:, None], True)
     dp = tl.dot(g_main, tl.trans(v_tile), input_precision=PRECISION)
-    ds = (p * (dp - d_main[:, None])).to(q_main.dtype)
-    p = p.to(q_main.dtype)
+    stay = kept(stream, tl.arange(0, N - 1)[:, None], keys[None, :], DROPPED)
+    stay_row = kept(stream, N - 1, keys[:, None], DROPPED)
+    ds = (p * (dp * stay - d_main[:, None])).to(q_main.dtype)
+    p = (p * stay).to(q_main.dtype)
     # The extra query, upright: (keys, 16).
     p_row = probabilities(scores(k_tile, q_extra, FLIPPED, PRECISION), scale2, log, False)
     dp_row = tl.dot(v_tile, tl.trans(g_extra), input_precision=PRECISION)
-    ds_row = (p_row * (dp_row - d_extra)).to(q_main.dtype)
-    p_row = p_row.to(q_main.dtype)
+    ds_row = (p_row * (dp_row * stay_row - d_extra)).to(q_main.dtype)
+    p_row = (p_row * stay_row).to(q_main.dtype)
     dq_extra = tl.dot(tl.trans(k_tile), ds_row, dq_extra, input_precision=PRECISION)
     # Each result is written before the next is begun: one accumulator is in registers at a time.
     dv = tl.dot(tl.trans(p), g_main, input_precision=PRECISION)
@@ -170,14 +188,14 @@ def _differentiate_block(  # type: ignore[no-untyped-def]
 
 @jit
 def _differentiate_extra_key(  # type: ignore[no-untyped-def]
-    q_main, g_main, logs, d_main, k_extra, v_extra, dq_main, dk_out, dv_out, dk_corner, dv_corner, columns, scale,
+    q_main, g_main, logs, d_main, k_extra, v_extra, dq_main, dk_out, dv_out, dk_corner, dv_corner, columns, stay, scale,
     scale2, K: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of the extra key, written with what the extra query adds; and dQ, with what the extra key adds."""
     p = probabilities(scores(q_main, k_extra, FLIPPED, PRECISION), scale2, logs[:, None], False)
     dp = tl.dot(g_main, tl.trans(v_extra), input_precision=PRECISION)
-    ds = (p * (dp - d_main[:, None])).to(q_main.dtype)
-    dv = tl.dot(tl.trans(g_main), p.to(q_main.dtype), input_precision=PRECISION)
+    ds = (p * (dp * stay - d_main[:, None])).to(q_main.dtype)
+    dv = tl.dot(tl.trans(g_main), (p * stay).to(q_main.dtype), input_precision=PRECISION)
     _write_extra(dv_out, columns, dv + dv_corner[:, None], K)
     dk = tl.dot(tl.trans(q_main), ds, input_precision=PRECISION)
     _write_extra(dk_out, columns, (dk + dk_corner[:, None]) * scale, K)
@@ -186,13 +204,13 @@ def _differentiate_extra_key(  # type: ignore[no-untyped-def]
 
 @jit
 def backward_kernel(  # type: ignore[no-untyped-def]
-    grad, q, k, v, out, lse, grads,
+    grad, q, k, v, out, lse, grads, seed,
     g_b, g_n, g_h,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, pairs, scale, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, SIDE: tl.constexpr,
     ROWS: tl.constexpr, BLOCKS: tl.constexpr, PAIRS: tl.constexpr,
-    FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dQ, dK and dV of PAIRS (image, head) pairs: SIDE = N-1 queries whole, keys in blocks of ROWS, the extra ones.
 
@@ -206,6 +224,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)  # as in the forward
         b = (pair // H).to(tl.int64)
         h = pair % H
+        stream = stream_of(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -236,7 +255,9 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         v_vector = _read_vector(v_pair_extra, columns, K)
         g_vector = _read_vector(grad_pair_extra, columns, K)
         o_vector = _read_vector(out_pair + SIDE * H * K, columns, K)
-        p_corner, ds_corner, d_extra = _corner(q_vector, k_vector, v_vector, g_vector, o_vector, log, scale2, FLIPPED)
+        p_corner, ds_corner, d_extra = _corner(
+            q_vector, k_vector, v_vector, g_vector, o_vector, log, kept(stream, SIDE, SIDE, DROPPED), scale2, FLIPPED
+        )
 
         dq_main = tl.zeros((SIDE, PADDED), tl.float32)
         dq_extra = tl.zeros((PADDED, 16), tl.float32)
@@ -246,26 +267,28 @@ def backward_kernel(  # type: ignore[no-untyped-def]
             v_tile = read(v_pair, v_n, keys, columns, N, K, PADDED, True)
             dq_main, dq_extra = _differentiate_block(
                 q_main, g_main, logs, d_main, q_extra, g_extra, log, d_extra, k_tile, v_tile, dq_main, dq_extra,
-                dk_pair, dv_pair, 3 * H * K, keys, columns, scale, scale2, N, K, PADDED, FLIPPED, PRECISION,
+                dk_pair, dv_pair, 3 * H * K, keys, columns, stream, scale, scale2,
+                N, K, PADDED, FLIPPED, DROPPED, PRECISION,
             )  # fmt: skip
         last = SIDE * 3 * H * K
         _write_extra(dq_pair + last, columns, (dq_extra + (ds_corner * k_vector)[:, None]) * scale, K)
         dq_main = _differentiate_extra_key(
             q_main, g_main, logs, d_main, k_extra, v_extra, dq_main, dk_pair + last, dv_pair + last,
-            ds_corner * q_vector, p_corner * g_vector, columns, scale, scale2, K, FLIPPED, PRECISION,
+            ds_corner * q_vector, p_corner * g_vector, columns, kept(stream, queries[:, None], SIDE, DROPPED),
+            scale, scale2, K, FLIPPED, PRECISION,
         )  # fmt: skip
         write(dq_pair, 3 * H * K, queries, columns, dq_main * scale, N, K, PADDED, True)
 
 
 def options(
-    plan: Split, tokens: int, width: int, flipped: bool, allow_tf32: bool
-) -> dict[str, int | bool | str | None]:
+    plan: Split, tokens: int, width: int, flipped: bool, allow_tf32: bool, dropout: float
+) -> dict[str, float | bool | str | None]:
     """Compile options of the kernels. ``flipped``: the scale is negative, and the scores change sign instead."""
     side = tokens - 1
     if side % plan.rows or side != triton.next_power_of_2(side):
         raise ValueError(f"{plan} takes a power of two of tokens and one more, not {tokens}")
     return {
-        **compile_options(plan, tokens, width, allow_tf32),
+        **compile_options(plan, tokens, width, allow_tf32, dropout),
         "SIDE": side,
         "ROWS": plan.rows,
         "BLOCKS": side // plan.rows,

@@ -23,26 +23,29 @@ import triton.language as tl
 from torch import Tensor
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import LOG2_E, compile_options, jit, probabilities, read, write
+from vitbench.kernels.attention_memory import LOG2_E, compile_options, jit, kept, probabilities, read, stream_of, write
 from vitbench.kernels.attention_tiles import Streamed
 
 
 @jit
-def _place(H, N: tl.constexpr, HELD: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Which (image, head, rows) a program owns. Neighbours share the head: what they stream is in the cache.
+def _place(seed, H, N: tl.constexpr, HELD: tl.constexpr, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Which (image, head, rows) a program owns, and the pair's random numbers.
 
-    One grid axis, since the others end at 65535. The image's index has 64 bits for the offsets it multiplies.
+    Neighbours share the head: what they stream is in the cache. One grid axis, since the others end at 65535. The
+    image's index has 64 bits for the offsets it multiplies.
     """
     held_blocks = tl.cdiv(N, HELD)
     program = tl.program_id(0)
     pair = program // held_blocks
-    return (pair // H).to(tl.int64), pair % H, (program % held_blocks) * HELD + tl.arange(0, HELD)
+    rows = (program % held_blocks) * HELD + tl.arange(0, HELD)
+    return (pair // H).to(tl.int64), pair % H, rows, stream_of(seed, pair, DROPPED)
 
 
 @jit
 def _take_keys(  # type: ignore[no-untyped-def]
-    q_tile, k, k_n, v, v_n, keys, columns, highest, total, mixed, scale2,
-    N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr, PRECISION: tl.constexpr,
+    q_tile, k, k_n, v, v_n, rows, keys, columns, highest, total, mixed, stream, scale2,
+    N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One step of the online softmax."""
     k_tile = read(k, k_n, keys, columns, N, K, PADDED, INSIDE)
@@ -57,20 +60,22 @@ def _take_keys(  # type: ignore[no-untyped-def]
     v_tile = read(v, v_n, keys, columns, N, K, PADDED, INSIDE)
     total = total * shrink + tl.sum(weights, 1)
     mixed = mixed * shrink[:, None]
+    weights *= kept(stream, rows[:, None], keys[None, :], DROPPED)
     mixed = tl.dot(weights.to(v_tile.dtype), v_tile, mixed, input_precision=PRECISION)
     return now, total, mixed
 
 
 @jit
 def forward_kernel(  # type: ignore[no-untyped-def]
-    q, k, v, out, lse,
+    q, k, v, out, lse, seed,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, HELD: tl.constexpr,
-    STREAMED: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr, PRECISION: tl.constexpr,
+    STREAMED: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """O and L of a block of queries: FlashAttention-2, algorithm 1."""
-    b, h, rows = _place(H, N, HELD)
+    b, h, rows, stream = _place(seed, H, N, HELD, DROPPED)
     columns = tl.arange(0, PADDED)
     k += b * k_b + h * k_h
     v += b * v_b + h * v_h
@@ -81,22 +86,24 @@ def forward_kernel(  # type: ignore[no-untyped-def]
     for block in range(BLOCKS):
         keys = block * STREAMED + tl.arange(0, STREAMED)
         highest, total, mixed = _take_keys(
-            q_tile, k, k_n, v, v_n, keys, columns, highest, total, mixed, scale2,
-            N, K, PADDED, BLOCKS * STREAMED <= N, PRECISION,
+            q_tile, k, k_n, v, v_n, rows, keys, columns, highest, total, mixed, stream, scale2,
+            N, K, PADDED, BLOCKS * STREAMED <= N, DROPPED, PRECISION,
         )  # fmt: skip
     if REST:
         last = BLOCKS * STREAMED + tl.arange(0, REST)
         highest, total, mixed = _take_keys(
-            q_tile, k, k_n, v, v_n, last, columns, highest, total, mixed, scale2, N, K, PADDED, False, PRECISION
-        )
+            q_tile, k, k_n, v, v_n, rows, last, columns, highest, total, mixed, stream, scale2,
+            N, K, PADDED, False, DROPPED, PRECISION,
+        )  # fmt: skip
     write(out + (b * N * H + h) * K, H * K, rows, columns, mixed / total[:, None], N, K, PADDED, N % HELD == 0)
     tl.store(lse + (b * H + h) * N + rows, highest + tl.log2(total), mask=rows < N)
 
 
 @jit
 def _query_step(  # type: ignore[no-untyped-def]
-    q_tile, g_tile, logs, d, dq, k, k_n, v, v_n, keys, columns, scale2,
-    N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr, PRECISION: tl.constexpr,
+    q_tile, g_tile, logs, d, dq, k, k_n, v, v_n, rows, keys, columns, stream, scale2,
+    N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dQ with what a block of keys adds to it."""
     k_tile = read(k, k_n, keys, columns, N, K, PADDED, INSIDE)
@@ -104,21 +111,22 @@ def _query_step(  # type: ignore[no-untyped-def]
     scores = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION)
     weights = probabilities(scores, scale2, logs[:, None], INSIDE)
     dp = tl.dot(g_tile, tl.trans(v_tile), input_precision=PRECISION)
-    ds = weights * (dp - d[:, None])
+    ds = weights * (dp * kept(stream, rows[:, None], keys[None, :], DROPPED) - d[:, None])
     return tl.dot(ds.to(k_tile.dtype), k_tile, dq, input_precision=PRECISION)
 
 
 @jit
 def query_kernel(  # type: ignore[no-untyped-def]
-    grad, q, k, v, out, lse, delta, grads,
+    grad, q, k, v, out, lse, delta, grads, seed,
     g_b, g_n, g_h,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, scale, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, HELD: tl.constexpr,
-    STREAMED: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr, PRECISION: tl.constexpr,
+    STREAMED: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dQ of a block of queries, and their D, which the other half of the backward reads."""
-    b, h, rows = _place(H, N, HELD)
+    b, h, rows, stream = _place(seed, H, N, HELD, DROPPED)
     columns = tl.arange(0, PADDED)
     k += b * k_b + h * k_h
     v += b * v_b + h * v_h
@@ -132,22 +140,23 @@ def query_kernel(  # type: ignore[no-untyped-def]
     for block in range(BLOCKS):
         keys = block * STREAMED + tl.arange(0, STREAMED)
         dq = _query_step(
-            q_tile, g_tile, logs, d, dq, k, k_n, v, v_n, keys, columns, scale2,
-            N, K, PADDED, BLOCKS * STREAMED <= N, PRECISION,
+            q_tile, g_tile, logs, d, dq, k, k_n, v, v_n, rows, keys, columns, stream, scale2,
+            N, K, PADDED, BLOCKS * STREAMED <= N, DROPPED, PRECISION,
         )  # fmt: skip
     if REST:
         last = BLOCKS * STREAMED + tl.arange(0, REST)
         dq = _query_step(
-            q_tile, g_tile, logs, d, dq, k, k_n, v, v_n, last, columns, scale2, N, K, PADDED, False, PRECISION
-        )
+            q_tile, g_tile, logs, d, dq, k, k_n, v, v_n, rows, last, columns, stream, scale2,
+            N, K, PADDED, False, DROPPED, PRECISION,
+        )  # fmt: skip
     write(grads + (b * N * 3 * H + h) * K, 3 * H * K, rows, columns, dq * scale, N, K, PADDED, N % HELD == 0)
 
 
 @jit
 def _key_value_step(  # type: ignore[no-untyped-def]
-    k_tile, v_tile, dk, dv, q, q_n, grad, g_n, lse, delta, rows, columns, scale2,
+    k_tile, v_tile, dk, dv, q, q_n, grad, g_n, lse, delta, keys, rows, columns, stream, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr,
-    ALL_KEYS: tl.constexpr, PRECISION: tl.constexpr,
+    ALL_KEYS: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dK and dV with what a block of queries adds. Scores are held transposed, as both products need them."""
     q_tile = read(q, q_n, rows, columns, N, K, PADDED, INSIDE)
@@ -156,24 +165,26 @@ def _key_value_step(  # type: ignore[no-untyped-def]
     d = tl.load(delta + rows, mask=rows < N, other=0.0)
     scores = tl.dot(k_tile, tl.trans(q_tile), input_precision=PRECISION)
     weights = probabilities(scores, scale2, logs[None, :], ALL_KEYS)
-    dv = tl.dot(weights.to(g_tile.dtype), g_tile, dv, input_precision=PRECISION)
+    stay = kept(stream, rows[None, :], keys[:, None], DROPPED)
+    dv = tl.dot((weights * stay).to(g_tile.dtype), g_tile, dv, input_precision=PRECISION)
     dp = tl.dot(v_tile, tl.trans(g_tile), input_precision=PRECISION)
-    ds = weights * (dp - d[None, :])
+    ds = weights * (dp * stay - d[None, :])
     dk = tl.dot(ds.to(q_tile.dtype), q_tile, dk, input_precision=PRECISION)
     return dk, dv
 
 
 @jit
 def key_value_kernel(  # type: ignore[no-untyped-def]
-    grad, q, k, v, lse, delta, grads,
+    grad, q, k, v, lse, delta, grads, seed,
     g_b, g_n, g_h,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, scale, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, HELD: tl.constexpr,
-    STREAMED: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr, PRECISION: tl.constexpr,
+    STREAMED: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of a block of keys."""
-    b, h, keys = _place(H, N, HELD)
+    b, h, keys, stream = _place(seed, H, N, HELD, DROPPED)
     columns = tl.arange(0, PADDED)
     q += b * q_b + h * q_h
     grad += b * g_b + h * g_h
@@ -186,21 +197,23 @@ def key_value_kernel(  # type: ignore[no-untyped-def]
     for block in range(BLOCKS):
         rows = block * STREAMED + tl.arange(0, STREAMED)
         dk, dv = _key_value_step(
-            k_tile, v_tile, dk, dv, q, q_n, grad, g_n, lse, delta, rows, columns, scale2,
-            N, K, PADDED, BLOCKS * STREAMED <= N, N % HELD == 0, PRECISION,
+            k_tile, v_tile, dk, dv, q, q_n, grad, g_n, lse, delta, keys, rows, columns, stream, scale2,
+            N, K, PADDED, BLOCKS * STREAMED <= N, N % HELD == 0, DROPPED, PRECISION,
         )  # fmt: skip
     if REST:
         last = BLOCKS * STREAMED + tl.arange(0, REST)
         dk, dv = _key_value_step(
-            k_tile, v_tile, dk, dv, q, q_n, grad, g_n, lse, delta, last, columns, scale2,
-            N, K, PADDED, False, N % HELD == 0, PRECISION,
+            k_tile, v_tile, dk, dv, q, q_n, grad, g_n, lse, delta, keys, last, columns, stream, scale2,
+            N, K, PADDED, False, N % HELD == 0, DROPPED, PRECISION,
         )  # fmt: skip
     dk_out = grads + ((b * N * 3 + 1) * H + h) * K
     write(dk_out, 3 * H * K, keys, columns, dk * scale, N, K, PADDED, N % HELD == 0)
     write(dk_out + H * K, 3 * H * K, keys, columns, dv, N, K, PADDED, N % HELD == 0)
 
 
-def options(plan: Streamed, tokens: int, width: int, allow_tf32: bool) -> dict[str, int | bool | str | None]:
+def options(
+    plan: Streamed, tokens: int, width: int, allow_tf32: bool, dropout: float
+) -> dict[str, float | bool | str | None]:
     """Compile options of the kernels.
 
     N is among it: a ViT keeps to one or two sequence lengths, and the loops get a length known to the compiler. (In
@@ -208,7 +221,7 @@ def options(plan: Streamed, tokens: int, width: int, allow_tf32: bool) -> dict[s
     """
     count, rest = attention_tiles.blocks(tokens, plan.streamed, narrow=True)
     return {
-        **compile_options(plan, tokens, width, allow_tf32),
+        **compile_options(plan, tokens, width, allow_tf32, dropout),
         "HELD": plan.held,
         "STREAMED": plan.streamed,
         "BLOCKS": count,
@@ -217,25 +230,27 @@ def options(plan: Streamed, tokens: int, width: int, allow_tf32: bool) -> dict[s
 
 
 def launch_forward(
-    plan: Streamed, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool
-) -> None:
+    plan: Streamed, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float, allow_tf32: bool,
+    dropout: float, seed: Tensor | None,
+) -> None:  # fmt: skip
     """Write ``out`` (B, N, H, K) and ``lse`` (B, H, N), base 2, from q, k and v (B, H, N, K)."""
     B, H, N, K = q.shape
     strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
     grid = (B * H * triton.cdiv(N, plan.held),)
-    forward_kernel[grid](q, k, v, out, lse, *strides, H, scale * LOG2_E, **options(plan, N, K, allow_tf32))
+    compiled_with = options(plan, N, K, allow_tf32, dropout)
+    forward_kernel[grid](q, k, v, out, lse, seed, *strides, H, scale * LOG2_E, **compiled_with)
 
 
 def launch_backward(
     plan: Streamed, grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grads: Tensor,
-    scale: float, allow_tf32: bool,
+    scale: float, allow_tf32: bool, dropout: float, seed: Tensor | None,
 ) -> None:  # fmt: skip
     """Write ``grads`` (B, N, 3, H, K) from ``grad`` (B, N, H, K) and what the forward took and gave."""
     B, H, N, K = q.shape
     delta = lse.new_empty(lse.shape)
     strides = (*grad.stride()[:3], *q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
-    rest = (*strides, H, scale, scale * LOG2_E)
-    compiled_with = options(plan, N, K, allow_tf32)
+    rest = (seed, *strides, H, scale, scale * LOG2_E)
+    compiled_with = options(plan, N, K, allow_tf32, dropout)
     grid = (B * H * triton.cdiv(N, plan.held),)
     query_kernel[grid](grad, q, k, v, out, lse, delta, grads, *rest, **compiled_with)
     key_value_kernel[grid](grad, q, k, v, lse, delta, grads, *rest, **compiled_with)

@@ -26,7 +26,7 @@ Source: FlashAttention, Dao et al. 2022, arXiv 2205.14135, appendix B, for the f
 import triton.language as tl
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import compile_options, jit, probabilities, read, scores, write
+from vitbench.kernels.attention_memory import compile_options, jit, kept, probabilities, read, scores, stream_of, write
 from vitbench.kernels.attention_tiles import Whole
 
 
@@ -49,10 +49,10 @@ def _weights(products, scale2, shift, keys, N: tl.constexpr, INSIDE: tl.constexp
 
 @jit
 def _mix(  # type: ignore[no-untyped-def]
-    q, q_n, out, lse, rows, columns, k0, v0, k1, v1, k2, v2, H, scale2,
+    q, q_n, out, lse, rows, columns, k0, v0, k1, v1, k2, v2, stream, H, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr,
     FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
-    FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """O and L of one block of queries."""
     q_tile = read(q, q_n, rows, columns, N, K, PADDED, INSIDE)
@@ -71,14 +71,17 @@ def _mix(  # type: ignore[no-untyped-def]
     highest = highest * scale2
     p0 = _weights(s0, scale2, highest, keys0, N, FIRST <= N)
     total = tl.sum(p0, 1)
+    p0 *= kept(stream, rows[:, None], keys0[None, :], DROPPED)
     mixed = tl.dot(p0.to(v0.dtype), v0, input_precision=PRECISION)
     if SECOND:
         p1 = _weights(s1, scale2, highest, keys1, N, FIRST + SECOND <= N)
         total += tl.sum(p1, 1)
+        p1 *= kept(stream, rows[:, None], keys1[None, :], DROPPED)
         mixed = tl.dot(p1.to(v1.dtype), v1, mixed, input_precision=PRECISION)
     if THIRD:
         p2 = _weights(s2, scale2, highest, keys2, N, FIRST + SECOND + THIRD <= N)
         total += tl.sum(p2, 1)
+        p2 *= kept(stream, rows[:, None], keys2[None, :], DROPPED)
         mixed = tl.dot(p2.to(v2.dtype), v2, mixed, input_precision=PRECISION)
     write(out, H * K, rows, columns, mixed * (1.0 / total)[:, None], N, K, PADDED, INSIDE)
     tl.store(lse + rows, highest + tl.log2(total), mask=rows < N)
@@ -86,13 +89,13 @@ def _mix(  # type: ignore[no-untyped-def]
 
 @jit
 def forward_kernel(  # type: ignore[no-untyped-def]
-    q, k, v, out, lse,
+    q, k, v, out, lse, seed,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, pairs, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr,
     ROWS: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr,
     FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr, PAIRS: tl.constexpr,
-    FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """O and L of PAIRS (image, head) pairs. Keys and values are read once."""
     columns = tl.arange(0, PADDED)
@@ -101,6 +104,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)
         b = (pair // H).to(tl.int64)
         h = pair % H
+        stream = stream_of(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -121,28 +125,33 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         if REST:  # first, so that what its narrow product keeps in registers is gone when the loop begins
             last = BLOCKS * ROWS + tl.arange(0, REST)
             _mix(
-                q_pair, q_n, out_pair, lse_pair, last, columns, k0, v0, k1, v1, k2, v2, H, scale2,
-                N, K, PADDED, False, FIRST, SECOND, THIRD, FLIPPED, PRECISION,
+                q_pair, q_n, out_pair, lse_pair, last, columns, k0, v0, k1, v1, k2, v2, stream, H, scale2,
+                N, K, PADDED, False, FIRST, SECOND, THIRD, FLIPPED, DROPPED, PRECISION,
             )  # fmt: skip
         for block in range(BLOCKS):
             rows = block * ROWS + tl.arange(0, ROWS)
             _mix(
-                q_pair, q_n, out_pair, lse_pair, rows, columns, k0, v0, k1, v1, k2, v2, H, scale2,
-                N, K, PADDED, BLOCKS * ROWS <= N, FIRST, SECOND, THIRD, FLIPPED, PRECISION,
+                q_pair, q_n, out_pair, lse_pair, rows, columns, k0, v0, k1, v1, k2, v2, stream, H, scale2,
+                N, K, PADDED, BLOCKS * ROWS <= N, FIRST, SECOND, THIRD, FLIPPED, DROPPED, PRECISION,
             )  # fmt: skip
 
 
 @jit
 def _differentiate(  # type: ignore[no-untyped-def]
-    q_tile, g_tile, logs, d, dq, k_tile, v_tile, scale2,
-    INSIDE: tl.constexpr, UPRIGHT: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    q_tile, g_tile, logs, d, dq, k_tile, v_tile, stream, start, keys, scale2,
+    INSIDE: tl.constexpr, UPRIGHT: tl.constexpr, FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """What a segment of queries and a block of keys have in common: dQ with it added, and dK and dV of it alone."""
+    """What a segment of queries, from ``start`` on, and a block of keys have in common.
+
+    dQ with it added, and dK and dV of it alone.
+    """
     products = scores(q_tile, k_tile, FLIPPED, PRECISION)
     weights = probabilities(products, scale2, logs[:, None], INSIDE)
     dp = tl.dot(g_tile, tl.trans(v_tile), input_precision=PRECISION)
-    ds = (weights * (dp - d[:, None])).to(q_tile.dtype)
-    weights = weights.to(g_tile.dtype)
+    queries = start + tl.arange(0, q_tile.shape[0])
+    stay = kept(stream, queries[:, None], keys[None, :], DROPPED)
+    ds = (weights * (dp * stay - d[:, None])).to(q_tile.dtype)
+    weights = (weights * stay).to(g_tile.dtype)
     if UPRIGHT:
         dv = tl.dot(tl.trans(weights), g_tile, input_precision=PRECISION)
         dk = tl.dot(tl.trans(ds), q_tile, input_precision=PRECISION)
@@ -156,9 +165,10 @@ def _differentiate(  # type: ignore[no-untyped-def]
 @jit
 def _differentiate_block(  # type: ignore[no-untyped-def]
     k, k_n, v, v_n, dk_out, dv_out, keys, columns,
-    q0, g0, logs0, d0, dq0, q1, g1, logs1, d1, dq1, q2, g2, logs2, d2, dq2, H, scale, scale2,
+    q0, g0, logs0, d0, dq0, q1, g1, logs1, d1, dq1, q2, g2, logs2, d2, dq2, stream, H, scale, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr, INSIDE: tl.constexpr,
-    SECOND: tl.constexpr, THIRD: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of one block of keys, written; and dQ of every segment, with what the block adds."""
     k_tile = read(k, k_n, keys, columns, N, K, PADDED, INSIDE)
@@ -166,19 +176,23 @@ def _differentiate_block(  # type: ignore[no-untyped-def]
     # Hopper's tensor cores multiply at full rate where the result has 64 rows: so its longer side
     # is upright.
     UPRIGHT: tl.constexpr = SIZE > PADDED
-    dq0, dk, dv = _differentiate(q0, g0, logs0, d0, dq0, k_tile, v_tile, scale2, INSIDE, UPRIGHT, FLIPPED, PRECISION)
+    dq0, dk, dv = _differentiate(
+        q0, g0, logs0, d0, dq0, k_tile, v_tile, stream, 0, keys, scale2, INSIDE, UPRIGHT, FLIPPED, DROPPED, PRECISION
+    )
     # Each segment's sums are its own: were one the start of the next, Triton would lay all warps along their 64 rows,
     # and with 8 warps do the work twice.
     if SECOND:
         dq1, dk1, dv1 = _differentiate(
-            q1, g1, logs1, d1, dq1, k_tile, v_tile, scale2, INSIDE, UPRIGHT, FLIPPED, PRECISION
-        )
+            q1, g1, logs1, d1, dq1, k_tile, v_tile, stream, FIRST, keys, scale2,
+            INSIDE, UPRIGHT, FLIPPED, DROPPED, PRECISION,
+        )  # fmt: skip
         dk += dk1
         dv += dv1
     if THIRD:
         dq2, dk2, dv2 = _differentiate(
-            q2, g2, logs2, d2, dq2, k_tile, v_tile, scale2, INSIDE, UPRIGHT, FLIPPED, PRECISION
-        )
+            q2, g2, logs2, d2, dq2, k_tile, v_tile, stream, FIRST + SECOND, keys, scale2,
+            INSIDE, UPRIGHT, FLIPPED, DROPPED, PRECISION,
+        )  # fmt: skip
         dk += dk2
         dv += dv2
     write(dk_out, 3 * H * K, keys, columns, dk * scale, N, K, PADDED, INSIDE)
@@ -203,14 +217,14 @@ def _read_queries(  # type: ignore[no-untyped-def]
 
 @jit
 def backward_kernel(  # type: ignore[no-untyped-def]
-    grad, q, k, v, out, lse, grads,
+    grad, q, k, v, out, lse, grads, seed,
     g_b, g_n, g_h,
     q_b, q_h, q_n, k_b, k_h, k_n, v_b, v_h, v_n,
     H, pairs, scale, scale2,
     N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr,
     ROWS: tl.constexpr, BLOCKS: tl.constexpr, REST: tl.constexpr,
     FIRST: tl.constexpr, SECOND: tl.constexpr, THIRD: tl.constexpr, PAIRS: tl.constexpr,
-    FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dQ, dK and dV of PAIRS (image, head) pairs. Here the segments are of queries, and the blocks of keys."""
     columns = tl.arange(0, PADDED)
@@ -218,6 +232,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)  # as in the forward
         b = (pair // H).to(tl.int64)
         h = pair % H
+        stream = stream_of(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -244,15 +259,15 @@ def backward_kernel(  # type: ignore[no-untyped-def]
             last = BLOCKS * ROWS + tl.arange(0, REST)
             dq0, dq1, dq2 = _differentiate_block(
                 k_pair, k_n, v_pair, v_n, dk_pair, dv_pair, last, columns,
-                q0, g0, logs0, d0, dq0, q1, g1, logs1, d1, dq1, q2, g2, logs2, d2, dq2, H, scale, scale2,
-                N, K, PADDED, REST, False, SECOND, THIRD, FLIPPED, PRECISION,
+                q0, g0, logs0, d0, dq0, q1, g1, logs1, d1, dq1, q2, g2, logs2, d2, dq2, stream, H, scale, scale2,
+                N, K, PADDED, REST, False, FIRST, SECOND, THIRD, FLIPPED, DROPPED, PRECISION,
             )  # fmt: skip
         for block in range(BLOCKS):
             keys = block * ROWS + tl.arange(0, ROWS)
             dq0, dq1, dq2 = _differentiate_block(
                 k_pair, k_n, v_pair, v_n, dk_pair, dv_pair, keys, columns,
-                q0, g0, logs0, d0, dq0, q1, g1, logs1, d1, dq1, q2, g2, logs2, d2, dq2, H, scale, scale2,
-                N, K, PADDED, ROWS, BLOCKS * ROWS <= N, SECOND, THIRD, FLIPPED, PRECISION,
+                q0, g0, logs0, d0, dq0, q1, g1, logs1, d1, dq1, q2, g2, logs2, d2, dq2, stream, H, scale, scale2,
+                N, K, PADDED, ROWS, BLOCKS * ROWS <= N, FIRST, SECOND, THIRD, FLIPPED, DROPPED, PRECISION,
             )  # fmt: skip
         rows = tl.arange(0, FIRST)
         write(dq_pair, 3 * H * K, rows, columns, dq0 * scale, N, K, PADDED, FIRST <= N)
@@ -265,13 +280,13 @@ def backward_kernel(  # type: ignore[no-untyped-def]
 
 
 def options(
-    plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool
-) -> dict[str, int | bool | str | None]:
+    plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool, dropout: float
+) -> dict[str, float | bool | str | None]:
     """Compile options of the kernels. ``flipped``: the scale is negative, and the scores change sign instead."""
     count, rest = attention_tiles.blocks(tokens, plan.rows, plan.narrow)
     first, second, third = (*plan.segments, 0, 0)[:3]
     return {
-        **compile_options(plan, tokens, width, allow_tf32),
+        **compile_options(plan, tokens, width, allow_tf32, dropout),
         "ROWS": plan.rows,
         "BLOCKS": count,
         "REST": rest,

@@ -9,7 +9,7 @@ from vitbench.registry import component
 
 @component(
     exact=True,
-    offers=("rotary", "rotary by head", "qk_norm", "gate", "head_dim"),
+    offers=("rotary", "rotary by head", "dropout", "qk_norm", "gate", "head_dim"),
     devices=("cuda",),
     packages=("triton",),
     among={"head_width": (16, 32, 64, 80, 96, 128)},
@@ -22,6 +22,6 @@ class Triton(SelfAttention):
         """(B, N, 3HK) → (B, N, HK). The kernel reads q, k, v by their strides and writes heads side by side."""
         if rotation is None and not self.q_norm.changes:
             packed = qkv.unflatten(-1, (3, self.heads, self.head_width))
-            return fused_attention_packed(packed, self.scale).flatten(2)
+            return fused_attention_packed(packed, self.scale, dropout=self.dropout_now).flatten(2)
         q, k, v = self.split(qkv, rotation)
-        return fused_attention(q, k, v, self.scale).flatten(2)
+        return fused_attention(q, k, v, self.scale, dropout=self.dropout_now).flatten(2)
