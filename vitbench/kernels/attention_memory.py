@@ -95,7 +95,7 @@ def kept(stream, queries, keys, DROPPED: tl.constexpr):  # type: ignore[no-untyp
     """What dropout multiplies P with: 0 with the probability p = ``DROPPED`` / 2^32, else 1 / (1 - p).
 
     A function of the pair, the query and the key alone: however a kernel is tiled, the backward finds what the forward
-    dropped. An element takes a tenth of the instructions of Philox. ``queries``, ``keys``: of shapes that broadcast.
+    dropped. An element takes a quarter of the instructions of Philox. ``queries``, ``keys``: of shapes that broadcast.
     """
     factor = 1.0
     if DROPPED:
