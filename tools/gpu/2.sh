@@ -23,7 +23,7 @@ gpu || GRAPHS=()
 step lite-graphs 120 bash -c 'run "$@"' - lite-graphs "${LITE[@]}" "${GRAPHS[@]}"
 for attention in $(gpu && echo triton) batched; do
   sed "s|preset = \"vit-lite-7/4\"|&, attention = \"$attention\"|" ablations/published.toml > "$FOUND/lite-$attention.toml"
-  step "lite-$attention" 80 bash -c 'run "$@"' - "lite-$attention" "$FOUND/lite-$attention.toml" "${LITE[@]:1}" "${GRAPHS[@]}"
+  step "lite-$attention" 120 bash -c 'run "$@"' - "lite-$attention" "$FOUND/lite-$attention.toml" "${LITE[@]:1}" "${GRAPHS[@]}"
 done
 VIT5=(ablations/published.toml --cell ViT-5-S/16 "${DATA[@]}" --set train.seeds=1 --set data.train_images=12800)
 gpu && step vit5 120 bash -c 'run "$@"' - vit5 "${VIT5[@]}" "${GRAPHS[@]}"
