@@ -81,8 +81,8 @@ def _scrambled(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def stream_of(seed, pair, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Where the random numbers of an (image, head) pair begin. ``seed``: points to an int64; None without dropout."""
+def dropout_stream(seed, pair, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The start of an (image, head) pair's random numbers. ``seed``: pointer to an int64, or None without dropout."""
     stream = pair.to(tl.uint32)
     if DROPPED:
         number = tl.load(seed).to(tl.uint64)
@@ -91,11 +91,11 @@ def stream_of(seed, pair, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def
 
 
 @jit
-def kept(stream, queries, keys, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
-    """What dropout multiplies P with: 0 with the probability p = ``DROPPED`` / 2^32, else 1 / (1 - p).
+def dropout_factor(stream, queries, keys, DROPPED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The factor of each element of P under dropout: 0 with probability p = ``DROPPED`` / 2^32, else 1 / (1 - p).
 
-    A function of the pair, the query and the key alone: however a kernel is tiled, the backward finds what the forward
-    dropped. An element takes a quarter of the instructions of Philox. ``queries``, ``keys``: of shapes that broadcast.
+    It depends on the pair, the query and the key alone, so the backward drops the same elements as the forward, however
+    each is tiled. It takes a quarter of Philox's instructions. ``queries`` and ``keys`` have shapes that broadcast.
     """
     factor = 1.0
     if DROPPED:

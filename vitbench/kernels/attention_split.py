@@ -24,13 +24,13 @@ import triton.language as tl
 
 from vitbench.kernels.attention_memory import (
     compile_options,
+    dropout_factor,
+    dropout_stream,
     fast_log2,
     jit,
-    kept,
     probabilities,
     read,
     scores,
-    stream_of,
     write,
 )
 from vitbench.kernels.attention_tiles import Split
@@ -64,8 +64,8 @@ def _extra_query(  # type: ignore[no-untyped-def]
     weights = tl.exp2(row * scale2 - highest[:, None])
     weight = tl.exp2(corner * scale2 - highest)
     total = fast_log2(tl.sum(weights, 1) + weight)
-    weights *= kept(stream, SIDE, tl.arange(0, SIDE)[None, :], DROPPED)
-    weight *= kept(stream, SIDE, SIDE, DROPPED)
+    weights *= dropout_factor(stream, SIDE, tl.arange(0, SIDE)[None, :], DROPPED)
+    weight *= dropout_factor(stream, SIDE, SIDE, DROPPED)
     weights = (weights * tl.exp2(-total)[:, None]).to(v_main.dtype)
     weight = tl.broadcast_to((weight * tl.exp2(-total))[:, None], (16, 16)).to(v_main.dtype)
     mixed = tl.dot(tl.trans(v_main), tl.trans(weights), input_precision=PRECISION)
@@ -93,7 +93,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)
         b = (pair // H).to(tl.int64)
         h = pair % H
-        stream = stream_of(seed, pair, DROPPED)
+        stream = dropout_stream(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -119,8 +119,8 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             p = tl.exp2(s * scale2 - highest[:, None])
             p_extra = tl.exp2(s_extra * scale2 - highest)
             total = fast_log2(tl.sum(p, 1) + p_extra)
-            p *= kept(stream, rows[:, None], keys[None, :], DROPPED)
-            p_extra *= kept(stream, rows, SIDE, DROPPED)
+            p *= dropout_factor(stream, rows[:, None], keys[None, :], DROPPED)
+            p_extra *= dropout_factor(stream, rows, SIDE, DROPPED)
             p_extra = tl.broadcast_to(p_extra[:, None], (ROWS, 16)).to(v_main.dtype)
             mixed = tl.dot(p_extra, v_extra, input_precision=PRECISION)
             mixed = tl.dot(p.to(v_main.dtype), v_main, mixed, input_precision=PRECISION)
@@ -141,14 +141,14 @@ def _read_vector(pointer, columns, K: tl.constexpr):  # type: ignore[no-untyped-
 
 @jit
 def _corner(  # type: ignore[no-untyped-def]
-    q_vector, k_vector, v_vector, g_vector, o_vector, log, stay, scale2, FLIPPED: tl.constexpr
+    q_vector, k_vector, v_vector, g_vector, o_vector, log, factor, scale2, FLIPPED: tl.constexpr
 ):
     """P, after dropout, and dS of the extra query and the extra key, and D of the extra query."""
     s, dp, d = tl.reduce((q_vector * k_vector, g_vector * v_vector, g_vector * o_vector), 0, _add)
     if FLIPPED:
         s = -s
     p = tl.exp2(s * scale2 - log)
-    return p * stay, p * (dp * stay - d), d
+    return p * factor, p * (dp * factor - d), d
 
 
 @jit
@@ -161,15 +161,15 @@ def _differentiate_block(  # type: ignore[no-untyped-def]
     """dK and dV of a block of keys, written; and both dQ, with what the block adds."""
     p = probabilities(scores(q_main, k_tile, FLIPPED, PRECISION), scale2, logs[:, None], True)
     dp = tl.dot(g_main, tl.trans(v_tile), input_precision=PRECISION)
-    stay = kept(stream, tl.arange(0, N - 1)[:, None], keys[None, :], DROPPED)
-    stay_row = kept(stream, N - 1, keys[:, None], DROPPED)
-    ds = (p * (dp * stay - d_main[:, None])).to(q_main.dtype)
-    p = (p * stay).to(q_main.dtype)
+    factor = dropout_factor(stream, tl.arange(0, N - 1)[:, None], keys[None, :], DROPPED)
+    factor_row = dropout_factor(stream, N - 1, keys[:, None], DROPPED)
+    ds = (p * (dp * factor - d_main[:, None])).to(q_main.dtype)
+    p = (p * factor).to(q_main.dtype)
     # The extra query, upright: (keys, 16).
     p_row = probabilities(scores(k_tile, q_extra, FLIPPED, PRECISION), scale2, log, False)
     dp_row = tl.dot(v_tile, tl.trans(g_extra), input_precision=PRECISION)
-    ds_row = (p_row * (dp_row * stay_row - d_extra)).to(q_main.dtype)
-    p_row = (p_row * stay_row).to(q_main.dtype)
+    ds_row = (p_row * (dp_row * factor_row - d_extra)).to(q_main.dtype)
+    p_row = (p_row * factor_row).to(q_main.dtype)
     dq_extra = tl.dot(tl.trans(k_tile), ds_row, dq_extra, input_precision=PRECISION)
     # Each result is written before the next is begun: one accumulator is in registers at a time.
     dv = tl.dot(tl.trans(p), g_main, input_precision=PRECISION)
@@ -188,14 +188,14 @@ def _differentiate_block(  # type: ignore[no-untyped-def]
 
 @jit
 def _differentiate_extra_key(  # type: ignore[no-untyped-def]
-    q_main, g_main, logs, d_main, k_extra, v_extra, dq_main, dk_out, dv_out, dk_corner, dv_corner, columns, stay, scale,
-    scale2, K: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
+    q_main, g_main, logs, d_main, k_extra, v_extra, dq_main, dk_out, dv_out, dk_corner, dv_corner, columns, factor,
+    scale, scale2, K: tl.constexpr, FLIPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dK and dV of the extra key, written with what the extra query adds; and dQ, with what the extra key adds."""
     p = probabilities(scores(q_main, k_extra, FLIPPED, PRECISION), scale2, logs[:, None], False)
     dp = tl.dot(g_main, tl.trans(v_extra), input_precision=PRECISION)
-    ds = (p * (dp * stay - d_main[:, None])).to(q_main.dtype)
-    dv = tl.dot(tl.trans(g_main), (p * stay).to(q_main.dtype), input_precision=PRECISION)
+    ds = (p * (dp * factor - d_main[:, None])).to(q_main.dtype)
+    dv = tl.dot(tl.trans(g_main), (p * factor).to(q_main.dtype), input_precision=PRECISION)
     _write_extra(dv_out, columns, dv + dv_corner[:, None], K)
     dk = tl.dot(tl.trans(q_main), ds, input_precision=PRECISION)
     _write_extra(dk_out, columns, (dk + dk_corner[:, None]) * scale, K)
@@ -224,7 +224,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)  # as in the forward
         b = (pair // H).to(tl.int64)
         h = pair % H
-        stream = stream_of(seed, pair, DROPPED)
+        stream = dropout_stream(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -255,8 +255,9 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         v_vector = _read_vector(v_pair_extra, columns, K)
         g_vector = _read_vector(grad_pair_extra, columns, K)
         o_vector = _read_vector(out_pair + SIDE * H * K, columns, K)
+        corner = dropout_factor(stream, SIDE, SIDE, DROPPED)
         p_corner, ds_corner, d_extra = _corner(
-            q_vector, k_vector, v_vector, g_vector, o_vector, log, kept(stream, SIDE, SIDE, DROPPED), scale2, FLIPPED
+            q_vector, k_vector, v_vector, g_vector, o_vector, log, corner, scale2, FLIPPED
         )
 
         dq_main = tl.zeros((SIDE, PADDED), tl.float32)
@@ -274,7 +275,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         _write_extra(dq_pair + last, columns, (dq_extra + (ds_corner * k_vector)[:, None]) * scale, K)
         dq_main = _differentiate_extra_key(
             q_main, g_main, logs, d_main, k_extra, v_extra, dq_main, dk_pair + last, dv_pair + last,
-            ds_corner * q_vector, p_corner * g_vector, columns, kept(stream, queries[:, None], SIDE, DROPPED),
+            ds_corner * q_vector, p_corner * g_vector, columns, dropout_factor(stream, queries[:, None], SIDE, DROPPED),
             scale, scale2, K, FLIPPED, PRECISION,
         )  # fmt: skip
         write(dq_pair, 3 * H * K, queries, columns, dq_main * scale, N, K, PADDED, True)

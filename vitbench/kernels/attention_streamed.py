@@ -23,7 +23,16 @@ import triton.language as tl
 from torch import Tensor
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import LOG2_E, compile_options, jit, kept, probabilities, read, stream_of, write
+from vitbench.kernels.attention_memory import (
+    LOG2_E,
+    compile_options,
+    dropout_factor,
+    dropout_stream,
+    jit,
+    probabilities,
+    read,
+    write,
+)
 from vitbench.kernels.attention_tiles import Streamed
 
 
@@ -38,7 +47,7 @@ def _place(seed, H, N: tl.constexpr, HELD: tl.constexpr, DROPPED: tl.constexpr):
     program = tl.program_id(0)
     pair = program // held_blocks
     rows = (program % held_blocks) * HELD + tl.arange(0, HELD)
-    return (pair // H).to(tl.int64), pair % H, rows, stream_of(seed, pair, DROPPED)
+    return (pair // H).to(tl.int64), pair % H, rows, dropout_stream(seed, pair, DROPPED)
 
 
 @jit
@@ -60,7 +69,7 @@ def _take_keys(  # type: ignore[no-untyped-def]
     v_tile = read(v, v_n, keys, columns, N, K, PADDED, INSIDE)
     total = total * shrink + tl.sum(weights, 1)
     mixed = mixed * shrink[:, None]
-    weights *= kept(stream, rows[:, None], keys[None, :], DROPPED)
+    weights *= dropout_factor(stream, rows[:, None], keys[None, :], DROPPED)
     mixed = tl.dot(weights.to(v_tile.dtype), v_tile, mixed, input_precision=PRECISION)
     return now, total, mixed
 
@@ -111,7 +120,7 @@ def _query_step(  # type: ignore[no-untyped-def]
     scores = tl.dot(q_tile, tl.trans(k_tile), input_precision=PRECISION)
     weights = probabilities(scores, scale2, logs[:, None], INSIDE)
     dp = tl.dot(g_tile, tl.trans(v_tile), input_precision=PRECISION)
-    ds = weights * (dp * kept(stream, rows[:, None], keys[None, :], DROPPED) - d[:, None])
+    ds = weights * (dp * dropout_factor(stream, rows[:, None], keys[None, :], DROPPED) - d[:, None])
     return tl.dot(ds.to(k_tile.dtype), k_tile, dq, input_precision=PRECISION)
 
 
@@ -165,10 +174,10 @@ def _key_value_step(  # type: ignore[no-untyped-def]
     d = tl.load(delta + rows, mask=rows < N, other=0.0)
     scores = tl.dot(k_tile, tl.trans(q_tile), input_precision=PRECISION)
     weights = probabilities(scores, scale2, logs[None, :], ALL_KEYS)
-    stay = kept(stream, rows[None, :], keys[:, None], DROPPED)
-    dv = tl.dot((weights * stay).to(g_tile.dtype), g_tile, dv, input_precision=PRECISION)
+    factor = dropout_factor(stream, rows[None, :], keys[:, None], DROPPED)
+    dv = tl.dot((weights * factor).to(g_tile.dtype), g_tile, dv, input_precision=PRECISION)
     dp = tl.dot(v_tile, tl.trans(g_tile), input_precision=PRECISION)
-    ds = weights * (dp * stay - d[None, :])
+    ds = weights * (dp * factor - d[None, :])
     dk = tl.dot(ds.to(q_tile.dtype), q_tile, dk, input_precision=PRECISION)
     return dk, dv
 

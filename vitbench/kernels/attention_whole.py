@@ -26,7 +26,16 @@ Source: FlashAttention, Dao et al. 2022, arXiv 2205.14135, appendix B, for the f
 import triton.language as tl
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention_memory import compile_options, jit, kept, probabilities, read, scores, stream_of, write
+from vitbench.kernels.attention_memory import (
+    compile_options,
+    dropout_factor,
+    dropout_stream,
+    jit,
+    probabilities,
+    read,
+    scores,
+    write,
+)
 from vitbench.kernels.attention_tiles import Whole
 
 
@@ -71,17 +80,17 @@ def _mix(  # type: ignore[no-untyped-def]
     highest = highest * scale2
     p0 = _weights(s0, scale2, highest, keys0, N, FIRST <= N)
     total = tl.sum(p0, 1)
-    p0 *= kept(stream, rows[:, None], keys0[None, :], DROPPED)
+    p0 *= dropout_factor(stream, rows[:, None], keys0[None, :], DROPPED)
     mixed = tl.dot(p0.to(v0.dtype), v0, input_precision=PRECISION)
     if SECOND:
         p1 = _weights(s1, scale2, highest, keys1, N, FIRST + SECOND <= N)
         total += tl.sum(p1, 1)
-        p1 *= kept(stream, rows[:, None], keys1[None, :], DROPPED)
+        p1 *= dropout_factor(stream, rows[:, None], keys1[None, :], DROPPED)
         mixed = tl.dot(p1.to(v1.dtype), v1, mixed, input_precision=PRECISION)
     if THIRD:
         p2 = _weights(s2, scale2, highest, keys2, N, FIRST + SECOND + THIRD <= N)
         total += tl.sum(p2, 1)
-        p2 *= kept(stream, rows[:, None], keys2[None, :], DROPPED)
+        p2 *= dropout_factor(stream, rows[:, None], keys2[None, :], DROPPED)
         mixed = tl.dot(p2.to(v2.dtype), v2, mixed, input_precision=PRECISION)
     write(out, H * K, rows, columns, mixed * (1.0 / total)[:, None], N, K, PADDED, INSIDE)
     tl.store(lse + rows, highest + tl.log2(total), mask=rows < N)
@@ -104,7 +113,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)
         b = (pair // H).to(tl.int64)
         h = pair % H
-        stream = stream_of(seed, pair, DROPPED)
+        stream = dropout_stream(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
@@ -141,17 +150,17 @@ def _differentiate(  # type: ignore[no-untyped-def]
     q_tile, g_tile, logs, d, dq, k_tile, v_tile, stream, start, keys, scale2,
     INSIDE: tl.constexpr, UPRIGHT: tl.constexpr, FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """What a segment of queries, from ``start`` on, and a block of keys have in common.
+    """dQ with the contribution of a block of keys to a segment of queries added, and that block's dK and dV alone.
 
-    dQ with it added, and dK and dV of it alone.
+    ``start``: number of the segment's first query.
     """
     products = scores(q_tile, k_tile, FLIPPED, PRECISION)
     weights = probabilities(products, scale2, logs[:, None], INSIDE)
     dp = tl.dot(g_tile, tl.trans(v_tile), input_precision=PRECISION)
     queries = start + tl.arange(0, q_tile.shape[0])
-    stay = kept(stream, queries[:, None], keys[None, :], DROPPED)
-    ds = (weights * (dp * stay - d[:, None])).to(q_tile.dtype)
-    weights = (weights * stay).to(g_tile.dtype)
+    factor = dropout_factor(stream, queries[:, None], keys[None, :], DROPPED)
+    ds = (weights * (dp * factor - d[:, None])).to(q_tile.dtype)
+    weights = (weights * factor).to(g_tile.dtype)
     if UPRIGHT:
         dv = tl.dot(tl.trans(weights), g_tile, input_precision=PRECISION)
         dk = tl.dot(tl.trans(ds), q_tile, input_precision=PRECISION)
@@ -232,7 +241,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         pair = tl.minimum(tl.program_id(0) * PAIRS + turn, pairs - 1)  # as in the forward
         b = (pair // H).to(tl.int64)
         h = pair % H
-        stream = stream_of(seed, pair, DROPPED)
+        stream = dropout_stream(seed, pair, DROPPED)
         q_pair = q + b * q_b + h * q_h
         k_pair = k + b * k_b + h * k_h
         v_pair = v + b * v_b + h * v_h
