@@ -6,18 +6,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vitbench.model.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
+from vitbench.model import muon
+from vitbench.model.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal, shared_stacks
 
-SHAPES = ((32, 32), (96, 32), (32, 128), (96, 32), (32, 32), (32, 32))
+SHAPES = ((32, 32), (96, 32), (32, 128), (96, 32), (32, 32), (32, 32), (8, 24), (20, 12))
 
 
 def drawn(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.parametrize("worth", [0.0, 1e6, 1e12], ids=["by shape", "some share", "one stack"])
 @pytest.mark.parametrize("rate", [1e-2, torch.tensor(1e-2)], ids=["number", "tensor"])
-def test_an_update_is_torchs(rate: float | Tensor) -> None:
+def test_an_update_is_torchs(rate: float | Tensor, worth: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """To what bfloat16 leaves of it."""
+    monkeypatch.setitem(muon.WORTH_OF_A_STACK, "cpu", worth)
     parameters, copies = ([nn.Parameter(drawn(i, *shape)) for i, shape in enumerate(SHAPES)] for _ in range(2))
     before = [p.detach().clone() for p in parameters]
     ours = Muon(parameters, lr=1e-2, weight_decay=0.1)
@@ -46,9 +49,9 @@ def test_what_comes_out_is_nearly_orthogonal(shape: tuple[int, int, int]) -> Non
     first, third, fifth = COEFFICIENTS
     for _ in range(ITERATIONS):
         values = first * values + third * values**3 + fifth * values**5
-    update = orthogonal(matrices, torch.float64)
+    update = orthogonal(matrices)
     torch.testing.assert_close(update, u @ torch.diag_embed(values) @ v, atol=1e-10, rtol=0)
-    large = torch.linalg.svdvals(orthogonal(matrices).double())
+    large = torch.linalg.svdvals(orthogonal(matrices.bfloat16()).double())
     assert large.max() < 1.3 and large.median() > 0.6
 
 
@@ -78,6 +81,21 @@ def test_filters_are_a_matrix_of_a_row_for_each(shape: tuple[int, ...]) -> None:
     moved = (matrix.detach() - drawn(0, *shape).flatten(1)).square().mean().sqrt()
     assert filters.shape == shape
     assert (filters.detach().flatten(1) - matrix.detach()).square().mean().sqrt() < 0.01 * moved
+
+
+def test_stacks_are_shared_where_the_zeros_cost_no_more_than_a_stack_is_worth() -> None:
+    counts = {(8, 24): 1, (12, 20): 2, (32, 32): 4, (256, 256): 1}
+
+    def cost(m: int, n: int, matrices: int) -> float:
+        """Two products over (m, n), one over (m, m), in each iteration; a multiplication and an addition are two."""
+        return matrices * ITERATIONS * 2 * (m * n * m + m * m * m + m * m * n)
+
+    zeros = cost(12, 24, 3) - cost(8, 24, 1) - cost(12, 20, 2)
+    alone = [(shape,) for shape in counts]
+    assert shared_stacks(counts, zeros - 1) == alone
+    assert shared_stacks(counts, zeros) == [*alone[2:], ((8, 24), (12, 20))]
+    (shared,) = shared_stacks(counts, 1e12)
+    assert sorted(shared) == sorted(counts)
 
 
 def test_no_gradient_is_no_zero_divided() -> None:

@@ -1,9 +1,10 @@
-"""Muon, batched over all matrices of one shape."""
+"""Muon, batched over matrices of like shapes."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +19,14 @@ SIZE = 0.2
 
 ITERATIONS = 5
 LEAST_NORM = 1e-7
+
+Shape = tuple[int, int]
+
+WORTH_OF_A_STACK: dict[str, float] = {"cuda": 1e10}
+"""Type of device → floating-point operations that it does in the time of one stack's launches; else none.
+
+By arithmetic: 18 launches of 3.6 µs in a CUDA graph on an H200 (docs/training-notes.md), at a sixth of its peak.
+"""
 
 
 class Muon(torch.optim.Optimizer):
@@ -36,6 +45,7 @@ class Muon(torch.optim.Optimizer):
 
     def __init__(self, params: Iterable[nn.Parameter], lr: float, weight_decay: float) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+        self._made: dict[tuple[torch.Size, ...], Stacks] = {}
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -50,21 +60,7 @@ class Muon(torch.optim.Optimizer):
             ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)  # Nesterov's
             rate = group["lr"]
             torch._foreach_mul_(moved, 1.0 - rate * group["weight_decay"])
-            shapes: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-            for index, p in enumerate(moved):
-                m, n = sides(p)
-                shapes.setdefault((min(m, n), max(m, n)), ([], []))[m > n].append(index)
-            changes = list(ahead)
-            for shape, (wide, tall) in shapes.items():  # tall ones lie down with the wide ones
-                stacks = [ahead[index].reshape(-1, *shape) for index in wide]
-                lying = [ahead[index].reshape(-1, *sides(moved[index])).mT for index in tall]
-                directions = orthogonal(torch.cat(stacks + lying)).to(ahead[0].dtype)
-                ends = sum(map(len, stacks))
-                parts = [*directions[:ends].split([len(each) for each in stacks])] if wide else []
-                # Of the parameters' own strides: else torch adds them one by one.
-                parts += directions[ends:].mT.contiguous().split([len(each) for each in lying]) if tall else []
-                for index, part in zip(wide + tall, parts, strict=True):
-                    changes[index] = part.view(moved[index].shape)
+            changes = self._stacks(moved).directions(ahead)
             sizes = [-SIZE * max(sides(p)) ** 0.5 for p in moved]
             if isinstance(rate, Tensor):
                 torch._foreach_mul_(changes, sizes)
@@ -80,6 +76,84 @@ class Muon(torch.optim.Optimizer):
         momentum: Tensor = state["momentum_buffer"]
         return momentum
 
+    def _stacks(self, moved: Sequence[Tensor]) -> Stacks:
+        key = tuple(p.shape for p in moved)
+        if key not in self._made:
+            self._made[key] = Stacks(moved)
+        return self._made[key]
+
+
+class Stacks:
+    """Matrices of many shapes as few stacks, for each of which the iteration is launched once.
+
+    A matrix lies on its longer side. Where a stack is of several shapes, zeros fill up the smaller ones. They stay
+    zeros, and change nothing else.
+
+    Args:
+        tensors: parameters of :class:`Muon`, or others of their shapes on the same device.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        device, self.numbers = tensors[0].device, [each.numel() for each in tensors]
+        total = sum(self.numbers)
+        # Places of elements, counted through all tensors; the zero's is the last.
+        places: dict[Shape, list[Tensor]] = {}
+        for each, own in zip(tensors, torch.arange(total).split(self.numbers), strict=True):
+            m, n = sides(each)
+            matrices = own.view(-1, m, n)
+            places.setdefault((min(m, n), max(m, n)), []).append(matrices if m <= n else matrices.mT)
+        shapes = {shape: torch.cat(parts) for shape, parts in places.items()}
+        counts = {shape: len(matrices) for shape, matrices in shapes.items()}
+        stacks: list[Tensor] = []
+        for members in shared_stacks(counts, WORTH_OF_A_STACK.get(device.type, 0.0)):
+            m, n = around(members)
+            filled = [nn.functional.pad(shapes[s], (0, n - s[1], 0, m - s[0]), value=total) for s in members]
+            stacks.append(torch.cat(filled))
+        into = torch.cat([stack.flatten() for stack in stacks])
+        back = torch.empty(total + 1, dtype=torch.int64)
+        back[into] = torch.arange(len(into))
+        self.shapes = [stack.shape for stack in stacks]
+        self.into, self.back = (each.to(device, torch.int32) for each in (into, back[:total]))
+        self.zero = tensors[0].new_zeros(1)
+
+    def directions(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Direction of each tensor (:func:`orthogonal`, in bfloat16), of its shape and type, and contiguous."""
+        flat = torch.cat([*(each.reshape(-1) for each in tensors), self.zero])
+        filled = flat.bfloat16().index_select(0, self.into).split([shape.numel() for shape in self.shapes])
+        stacks = [orthogonal(each.view(shape)).flatten() for each, shape in zip(filled, self.shapes, strict=True)]
+        parts = torch.cat(stacks).index_select(0, self.back).to(flat.dtype).split(self.numbers)
+        return [part.view(each.shape) for part, each in zip(parts, tensors, strict=True)]
+
+
+def shared_stacks(counts: Mapping[Shape, int], worth: float) -> list[tuple[Shape, ...]]:
+    """Shapes of each stack: two stacks become one, the cheapest first, where the zeros cost less than a stack is worth.
+
+    Args:
+        counts: (m, n), m ≤ n → matrices of that shape.
+        worth: floating-point operations.
+    """
+    stacks: list[tuple[Shape, ...]] = [(shape,) for shape in counts]
+
+    def operations(shapes: tuple[Shape, ...]) -> int:
+        m, n = around(shapes)
+        return ITERATIONS * sum(counts[shape] for shape in shapes) * 2 * m * m * (2 * n + m)
+
+    while len(stacks) > 1:
+        zeros, one, other = min(
+            (operations(one + other) - operations(one) - operations(other), one, other)
+            for one, other in itertools.combinations(stacks, 2)
+        )
+        if zeros > worth:
+            break
+        stacks = [each for each in stacks if each not in (one, other)] + [one + other]
+    return stacks
+
+
+def around(shapes: Iterable[Shape]) -> Shape:
+    """The smallest (m, n) that all of them fit into."""
+    m, n = zip(*shapes, strict=True)
+    return max(m), max(n)
+
 
 def sides(parameter: Tensor) -> tuple[int, int]:
     """(m, n) of a parameter of :class:`Muon`."""
@@ -87,15 +161,13 @@ def sides(parameter: Tensor) -> tuple[int, int]:
     return m, math.prod(rest)
 
 
-def orthogonal(matrices: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+def orthogonal(matrices: Tensor) -> Tensor:
     """Matrices U S Vᵀ, (G, m, n), as about U Vᵀ: of singular values from 0.7 to 1.2, by Newton and Schulz's iteration.
 
     Args:
-        matrices: of any scale, m ≤ n: the iteration's products are (m, m).
-        dtype: of the iteration and of what it gives.
+        matrices: of any scale, m ≤ n: the iteration's products are (m, m). Their type is the iteration's.
     """
-    x = matrices.to(dtype)
-    x = x / torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True).clamp(min=LEAST_NORM)
+    x: Tensor = matrices / torch.linalg.vector_norm(matrices, dim=(-2, -1), keepdim=True).clamp(min=LEAST_NORM)
     first, third, fifth = COEFFICIENTS
     for _ in range(ITERATIONS):
         square = torch.bmm(x, x.mT)
