@@ -303,7 +303,7 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "**Unstable timings: {marked} of {timings}** (marked ~; reasons below their tables). A timing whose "
            "interval is wide can still be shown to be faster or slower, but not by how much. One that is unstable for "
            "another reason has no verdict.",
-           short="{marked} of {timings} timings are unstable"),
+           short="unstable timings: {marked} of {timings}"),
     Caveat("one-process", lambda view: (view.processes.groupby("trial_id").size() == 1).sum(),
            "Timings from a single process: {number}. How another process would differ is unknown and in no interval."),
     Caveat("uncorrected-intervals", lambda view: view.measured["speed_low"].notna().any(),
