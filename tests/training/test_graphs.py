@@ -7,7 +7,7 @@ it needs from where it was captured, and that it changes all in place.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ import torch
 from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, results, resumed, silent
 from vitbench.config import ModelSpec, TrainTrial
-from vitbench.data.batches import Batches
+from vitbench.data.batches import Batch, Batches
 from vitbench.data.load import splits
 from vitbench.store import TrainValues
 from vitbench.training import graphs, stepper
@@ -78,6 +78,25 @@ def test_replays_come_to_what_single_launches_come_to(option: dict[str, Any], re
             assert one.train_loss == pytest.approx(other.train_loss, rel=1e-4)
     else:
         assert results(captured) == results(plain)
+
+
+def test_a_gradient_is_the_latest_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python runs a step once, as it is captured; a replay changes memory, and not which gradient a parameter has."""
+
+    def record(step: Callable[[], None], *_: object) -> Callable[[], object]:
+        step()
+        return lambda: None
+
+    def work(batch: Sequence[Batch]) -> None:
+        parameter.grad = torch.full((1,), float(len(batch[0])))
+
+    monkeypatch.setattr(graphs, "record", record)
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    graph = graphs.Graph(4, [parameter], CPU)
+    for size in (4, 4, 4, 4, 3, 4, 4, 2, 3, 4):
+        graph.step([Batch(torch.zeros(size, 3, 8, 8), torch.zeros(size), torch.Tensor.float)], work)
+        assert parameter.grad is not None and float(parameter.grad) == size
+    assert graph.replays == 4
 
 
 def test_of_an_ensemble_too(replayed: list[int]) -> None:
