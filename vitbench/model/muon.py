@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vitbench.environment import has_bfloat16
+
 MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of X, (X Xᵀ) X and (X Xᵀ)² X in a step of the iteration."""
@@ -87,7 +89,7 @@ class Stacks:
     """Matrices of many shapes as few stacks, for each of which the iteration is launched once.
 
     A matrix lies on its longer side. Where a stack is of several shapes, zeros fill up the smaller ones. They stay
-    zeros, and change nothing else.
+    zeros, and change nothing else. The iteration is in bfloat16, but for a CPU without instructions for it: in float32.
 
     Args:
         tensors: parameters of :class:`Muon`, or others of their shapes on the same device.
@@ -115,11 +117,13 @@ class Stacks:
         self.shapes = [stack.shape for stack in stacks]
         self.into, self.back = (each.to(device, torch.int32) for each in (into, back[:total]))
         self.zero = tensors[0].new_zeros(1)
+        slow = device.type == "cpu" and not has_bfloat16()
+        self.dtype = torch.float32 if slow else torch.bfloat16
 
     def directions(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Direction of each tensor (:func:`orthogonal`, in bfloat16), of its shape and type, and contiguous."""
+        """Direction of each tensor (:func:`orthogonal`), of its shape and type, and contiguous."""
         flat = torch.cat([*(each.reshape(-1) for each in tensors), self.zero])
-        filled = flat.bfloat16().index_select(0, self.into).split([shape.numel() for shape in self.shapes])
+        filled = flat.to(self.dtype).index_select(0, self.into).split([shape.numel() for shape in self.shapes])
         stacks = [orthogonal(each.view(shape)).flatten() for each, shape in zip(filled, self.shapes, strict=True)]
         parts = torch.cat(stacks).index_select(0, self.back).to(flat.dtype).split(self.numbers)
         return [part.view(each.shape) for part, each in zip(parts, tensors, strict=True)]
