@@ -76,7 +76,7 @@ def at(command: str, cwd: Path) -> Done:
 
 def sh(command: str, cwd: Path) -> Done:
     return subprocess.run(
-        ["bash", "-ec", command], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        ["bash", "-ec", command], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=900, check=False
     )
 
 
@@ -209,7 +209,7 @@ def test_make_ablations(clone: Path) -> None:
     records = sorted(p.name for p in (clone / "results" / "components" / "records").iterdir())
     assert len(records) == 102
     again = subprocess.run(
-        ABLATIONS, cwd=clone, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        ABLATIONS, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
     )
     assert again.returncode == 0 and "102 of them finished before" in again.stdout
     assert sorted(p.name for p in (clone / "results" / "components" / "records").iterdir()) == records
