@@ -25,7 +25,7 @@ LEAST_NORM = 1e-7
 Shape = tuple[int, int]
 
 WORTH_OF_A_STACK: dict[str, float] = {"cuda": 1e10}
-"""Type of device → floating-point operations that it does in the time of one stack's launches; else none.
+"""Type of device → floating-point operations that it does in the time of one stack's launches. Others pad nothing.
 
 By arithmetic: 18 launches of 3.6 µs in a CUDA graph on an H200 (docs/training-notes.md), at a sixth of its peak.
 """
@@ -88,8 +88,9 @@ class Muon(torch.optim.Optimizer):
 class Stacks:
     """Matrices of many shapes as few stacks, for each of which the iteration is launched once.
 
-    A matrix lies on its longer side. Where a stack is of several shapes, zeros fill up the smaller ones. They stay
-    zeros, and change nothing else. The iteration is in bfloat16, but for a CPU without instructions for it: in float32.
+    Matrices that are taller than wide are transposed. Where a stack holds several shapes, smaller matrices are padded
+    with zeros, which stay zeros and change nothing else. The iteration runs in bfloat16; on a CPU without instructions
+    for bfloat16, in float32.
 
     Args:
         tensors: parameters of :class:`Muon`, or others of their shapes on the same device.
@@ -98,7 +99,7 @@ class Stacks:
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         device, self.numbers = tensors[0].device, [each.numel() for each in tensors]
         total = sum(self.numbers)
-        # Places of elements, counted through all tensors; the zero's is the last.
+        # Indices of elements in the tensors laid end to end; a zero follows them, at index ``total``.
         places: dict[Shape, list[Tensor]] = {}
         for each, own in zip(tensors, torch.arange(total).split(self.numbers), strict=True):
             m, n = sides(each)
@@ -130,7 +131,7 @@ class Stacks:
 
 
 def shared_stacks(counts: Mapping[Shape, int], worth: float) -> list[tuple[Shape, ...]]:
-    """Shapes of each stack: two stacks become one, the cheapest first, where the zeros cost less than a stack is worth.
+    """Shapes of each stack: two stacks become one, the cheapest first, where padding costs no more than ``worth``.
 
     Args:
         counts: (m, n), m ≤ n → matrices of that shape.
