@@ -54,6 +54,7 @@ def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
     return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS, wanted=wanted)
 
 
+@pytest.mark.xdist_group("archives")  # unpacking and decoding 60,000 images takes longer than all the plans
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
 def test_the_command_of_a_reference_study_plans_its_trials(
     folder: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
