@@ -54,22 +54,30 @@ def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
     assert {each.value for each in answers if each.type == "plain"} == offered
 
 
-TIMED = str(REPOSITORY / "results" / "reference" / "attention-timing-cpu")
+REFERENCE = REPOSITORY / "results" / "reference"
+TIMED, TRAINED = str(REFERENCE / "attention-timing-cpu"), str(REFERENCE / "pooling-small")
+TORCH, NUMBERS = {"torch", "triton"}, {"pandas", "numpy", "scipy"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "judges"),
-    [(("components", "attention"), False), (("plan", COMPONENTS), False), (("compare", TIMED, TIMED), True)],
+    ("arguments", "heavy"),
+    [
+        (("components", "attention"), TORCH | NUMBERS),
+        (("plan", COMPONENTS), TORCH | NUMBERS),
+        (("compare", TIMED, TIMED), TORCH),
+        (("report", TRAINED), TORCH | {"matplotlib.pyplot", "scipy.stats", "seaborn"}),
+    ],
 )
-def test_what_needs_no_torch_does_not_load_it(arguments: tuple[str, ...], judges: bool) -> None:
-    """Nor numpy, unless something is judged: planning has the formulas of its own."""
-    heavy = {"torch", "triton"} if judges else {"torch", "triton", "pandas", "numpy", "scipy"}
+def test_what_a_command_has_no_use_for_is_not_loaded(
+    arguments: tuple[str, ...], heavy: set[str], tmp_path: Path
+) -> None:
+    """Not even numpy, unless something is judged: planning has the formulas of its own."""
     code = (
         "import sys\nfrom vitbench.cli.main import main\n"
         f"try:\n    main({list(arguments)!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         f"assert not {heavy!r} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert arguments[0] != "plan" or "the smallest effect found 80% of the time" in done.stdout
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import seaborn as sns
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -29,8 +28,9 @@ from vitbench.report.figures.parts import BETWEEN, NAME_POINTS, TEXT_POINTS, TIP
 
 DPI = 200
 STYLE: dict[Any, Any] = {
-    **sns.axes_style("whitegrid"),
+    "axes.axisbelow": True,
     "axes.edgecolor": GREY,
+    "axes.grid": True,
     "axes.labelcolor": INK,
     "axes.labelsize": TEXT_POINTS,
     "axes.linewidth": 0.8,
@@ -46,18 +46,23 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": NAME_POINTS,
     "legend.frameon": False,
     "legend.title_fontsize": NAME_POINTS,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
     "figure.dpi": DPI,
     "image.composite_image": False,  # each image of a figure by itself, at its own size
     "svg.fonttype": "none",
     "svg.hashsalt": "vitbench",
     "text.color": INK,
     "text.parse_math": False,  # a name with two dollar signs is a name
+    "xtick.bottom": False,
     "xtick.color": GREY,
     "xtick.labelcolor": INK,
     "xtick.labelsize": NAME_POINTS,
     "ytick.color": GREY,
     "ytick.labelcolor": INK,
     "ytick.labelsize": NAME_POINTS,
+    "ytick.left": False,
 }
 
 FORMS: Mapping[type, Callable[[Any], Figure]] = {

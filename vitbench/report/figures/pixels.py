@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -74,6 +73,8 @@ def nested(chart: Nested) -> Figure:
 
 def _heatmap(ax: Axes, values: Numbers, ends: tuple[float, float], label: str, colours: str) -> None:
     """A rectangle for each value, as pixels: shapes would be a million."""
+    import seaborn as sns  # imports pyplot and scipy.stats: a second, for nothing where a report has no matrix
+
     bar = {"orientation": "horizontal", "location": "top", "fraction": 0.06, "aspect": 30, "pad": 0.02}
     sns.heatmap(values, vmin=ends[0], vmax=ends[1], cmap=colours, mask=np.isnan(values), cbar_kws=bar, rasterized=True,
                 xticklabels=False, yticklabels=False, ax=ax)  # fmt: skip
