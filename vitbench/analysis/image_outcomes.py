@@ -105,6 +105,7 @@ def mcnemar(cell: Right, baseline: Right) -> Discordant:
     decided = (shares[0] != 0.5) & (shares[1] != 0.5)
     by_cell, by_baseline = (share[decided] > 0.5 for share in shares)
     gained, lost = int((by_cell & ~by_baseline).sum()), int((by_baseline & ~by_cell).sum())
+    # Each image is as likely gained as lost, so that both tails are alike.
     p = min(1.0, 2.0 * float(special.bdtr(min(gained, lost), gained + lost, 0.5)))
     return Discordant(gained, lost, p)
 

@@ -47,8 +47,6 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.title_fontsize": NAME_POINTS,
     "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
     "figure.dpi": DPI,
     "image.composite_image": False,  # each image of a figure by itself, at its own size
     "svg.fonttype": "none",
