@@ -22,8 +22,7 @@ from tests.runner.runs import Runs
 REPOSITORY = Path(__file__).parent.parent
 SHARED = REPOSITORY.parent / "shared" / "data"
 TEMPORARY = "of-vitbench-tests-"
-LONGEST = frozenset({"test_planted.py", "test_readme.py"})
-"""Files with tests of several minutes, which begin first."""
+LONGEST = frozenset({"test_planted.py", "test_readme.py"})  # Files with tests of several minutes, which begin first
 LOSSLESS = ("cifar10-lossless-6k.tar.xz", "ff34e6982bc3d3a8712b3e3a4d2617c7d395c250d243b26876c531d15762bc02")
 JPEG = ("cifar10-jpeg.tar.xz", "4580f01b796d7842348f6b49e686d1998319e1ffc1f6a36c2eeb435faa16e32d")
 

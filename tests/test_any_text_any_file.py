@@ -20,13 +20,9 @@ from vitbench.cli.main import cli, main
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.leases import at_work
 
-BYTES = os.fsdecode(b"a\xff\xed\xa0\x80")
-"""A name that is no UTF-8, as Python has it."""
-
+BYTES = os.fsdecode(b"a\xff\xed\xa0\x80")  # A name that is no UTF-8, as Python has it
 OF_TEXT = (click.types.StringParamType, click.types.UnprocessedParamType, click.Path, click.Choice)
-RUNS = ("run", "time")
-"""Commands that would train: their --results and --out are in tests/runner/test_faults.py."""
-
+RUNS = ("run", "time")  # Commands that would train: their --results and --out are in tests/runner/test_faults.py
 OPTIONS = [
     (name, parameter)
     for name, command in sorted(cli.commands.items())

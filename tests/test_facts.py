@@ -218,8 +218,7 @@ COMPARED = {
         "one-process", "records-set-aside",
     },
 }  # fmt: skip
-NOT_MADE = {"unequal-timing-protocol"}
-"""Limits of a comparison that no archetype has."""
+NOT_MADE = {"unequal-timing-protocol"}  # Limits of a comparison that no archetype has
 
 
 @pytest.mark.parametrize("kind", TRIGGERED)

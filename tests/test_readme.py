@@ -46,8 +46,7 @@ QUICK = {
 """Two components of suites that take minutes."""
 
 
-FEWER = " --set train.seeds=[0]"
-"""For all but the first example, which has to end in an answer."""
+FEWER = " --set train.seeds=[0]"  # For all but the first example, which has to end in an answer
 
 
 PRINTED = {

@@ -8,9 +8,7 @@ import torch
 
 from vitbench.kernels.attention_tiles import LEAST, Plan, Split, Streamed, Whole, choose, power_of_two, segments
 
-MOST_WHOLE = 320
-"""Padded tokens beyond which whole rows are not tried: what they take spills far out of the registers."""
-
+MOST_WHOLE = 320  # Padded tokens beyond which whole rows are not tried: what they take spills far out of the registers
 _STREAMED: dict[bool, tuple[tuple[int, ...], ...]] = {
     False: ((64, 128), (32, 64, 128), (4, 8), (2, 3)),
     True: ((32, 64), (16, 32), (8,), (2,)),

@@ -39,15 +39,11 @@ from vitbench.store import StudyFolder
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
 BESIDE_ITSELF = "components-cpu"
 """The reference study that is compared with itself: no two of them share a cell or a timing."""
-CLOSE = 1e-9
-"""Relative difference up to which two numbers are one: a sum may be made in another order."""
-ROWS = "(rows)"
-"""Stands for a column in the path of rows that are gone or new."""
+CLOSE = 1e-9  # Relative difference up to which two numbers are one: a sum may be made in another order
+ROWS = "(rows)"  # Stands for a column in the path of rows that are gone or new
 ONLY_SHOWN = ("margin ", "gained", "on the front", "condition", "rule", "states in order")
 """How a column begins by which a table of the page is known that no CSV file holds, such as verdicts by margin."""
-NAMED = 3
-"""Places that one line of a comparison names."""
-
+NAMED = 3  # Places that one line of a comparison names
 Column = list[float | str | None]
 
 

@@ -36,11 +36,8 @@ from vitbench.data.sources import folder as image_folder
 from vitbench.errors import UserError
 from vitbench.store import StudyFolder
 
-SECONDS = 60
-"""That a command may take."""
-MOST_RECORDS = 80
-"""Of a study that cases are made from: a case takes about a second."""
-
+SECONDS = 60  # That a command may take
+MOST_RECORDS = 80  # Of a study that cases are made from: a case takes about a second
 AWKWARD: tuple[Any, ...] = (
     None, True, 0, -1, 1, 7, 1e308, -1e308, 5e-324, 2**31, 2**63, 10**30, 0.5, "", "a", "\u202e", "<b>&", "\x1b[31m",
     "|`*", "\ud800", "x" * 5000, [], {}, [[]], {"a": None}, "2026-01-01T00:00:00Z", "0001-01-01T00:00:00", "NaN",

@@ -22,8 +22,7 @@ from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel
 
 INDEX = "https://pypi.org/simple"
 FOLDER = Path(__file__).parent.parent / "requirements"
-BUILD = ("setuptools",)
-"""What an editable install builds with, without a network."""
+BUILD = ("setuptools",)  # What an editable install builds with, without a network
 PYTHONS = re.compile(r"(py3|cp31[123]|py31[123]|py2\.py3)$|abi3")
 PLATFORMS = re.compile(r"any|(many)?linux\w*_x86_64")
 HEAD = "# Made by `python -m tools.pins`; {count} packages, {gb:.1f} GB to download.\n"

@@ -20,8 +20,7 @@ from vitbench.analysis.multiplicity import ALPHA, holm, weight
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Noise = Callable[[np.random.Generator, tuple[int, ...]], Floats]
-"""Of mean 0 and variance 1."""
+Noise = Callable[[np.random.Generator, tuple[int, ...]], Floats]  # Of mean 0 and variance 1
 
 
 def normal(chance: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -94,8 +93,7 @@ def candidates(variants: Floats, baselines: Floats) -> dict[str, Floats]:
     return {name: p.reshape(shape) for name, p in rules.items()}
 
 
-SIZES = ((5, 6, 8), (10, 6, 9), (20, 7, 10))
-"""(comparisons, seeds, seeds that the sign-flip test took)."""
+SIZES = ((5, 6, 8), (10, 6, 9), (20, 7, 10))  # (comparisons, seeds, seeds that the sign-flip test took)
 ROWS: Mapping[str, tuple[Noise, Noise, float, float]] = {
     "exponential, twice the spread": (exponential, normal, 2.0, 0.0),
     "lognormal, twice the spread": (lognormal, normal, 2.0, 0.0),
@@ -121,21 +119,13 @@ def tests(studies: int) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A mean over some cells less that over others; an interaction's two sums count as such.
+    """A mean over some cells less that over others; an interaction's two sums count as such."""
 
-    Attributes:
-        variant: numbers of the cells.
-        baseline: of the others.
-        family: 0 of claims, 1 of effects and variants, 2 of interactions.
-        expected: by a hypothesis of the suite.
-        equivalent: whether these are equivalent implementations.
-    """
-
-    variant: Sequence[int]
-    baseline: Sequence[int]
-    family: int
-    expected: str | None = None
-    equivalent: bool = False
+    variant: Sequence[int]  # numbers of the cells
+    baseline: Sequence[int]  # of the others
+    family: int  # 0 of claims, 1 of effects and variants, 2 of interactions
+    expected: str | None = None  # by a hypothesis of the suite
+    equivalent: bool = False  # whether these are equivalent implementations
 
 
 Report = tuple[Floats, list[Judgement], int]

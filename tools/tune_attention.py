@@ -60,22 +60,14 @@ CHECKED_IMAGES = 16
 WORKERS = 14
 """Processes that compile and check; of 16 cores two are left to the process that waits for them and to the system."""
 
-CHECK_SECONDS = 90.0
-"""After which a check, its compiling included, is given up, and its worker ended."""
-
-CHECKS_SHARE = 0.7
-"""Of the budget; the timing has the rest."""
-
-LOST = "lost"
-"""State of a check whose process did not survive it."""
-
+CHECK_SECONDS = 90.0  # After which a check, its compiling included, is given up, and its worker ended
+CHECKS_SHARE = 0.7  # Of the budget; the timing has the rest
+LOST = "lost"  # State of a check whose process did not survive it
 FIRST_ROUNDS, FINALISTS, FINAL_ROUNDS = 12, 6, 60
-TIE = 0.01
-"""Medians that differ by less, as a fraction, are equal: then the present choice stays."""
+TIE = 0.01  # Medians that differ by less, as a fraction, are equal: then the present choice stays
 
 
-Lap = Callable[[Callable[[], object]], float]
-"""Times one call, in milliseconds."""
+Lap = Callable[[Callable[[], object]], float]  # Times one call, in milliseconds
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ import torch
 from vitbench.clock import Clock
 from vitbench.store import Ceilings
 
-MATRIX = {"cpu": 1024, "cuda": 8192, "mps": 4096}
-"""Side of the square matrices whose product is timed."""
-
+MATRIX = {"cpu": 1024, "cuda": 8192, "mps": 4096}  # Side of the square matrices whose product is timed
 COPIED_BYTES = {"cpu": 256 * 2**20, "cuda": 2 * 2**30, "mps": 2**30}
 """Size of the tensor that is copied: several times any cache."""
 

@@ -14,9 +14,7 @@ FLUSHED_BYTES = 256 * 2**20
 """Bytes written between calls to empty a GPU's cache: several times the largest there is (50 MiB on Hopper)."""
 
 
-SLEEP_CYCLES_PER_MS = 2_000_000
-"""Cycles of torch's sleeping kernel: a millisecond at 2 GHz, and more on a slower clock."""
-
+SLEEP_CYCLES_PER_MS = 2_000_000  # Cycles of torch's sleeping kernel: a millisecond at 2 GHz, and more on a slower clock
 SLACK_MS, MOST_ASLEEP_MS = 0.2, 100.0
 
 

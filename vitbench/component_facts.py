@@ -32,62 +32,44 @@ class FactError(UserError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Facts about a component that are known without running it. Every field is a literal in the source.
+    """Facts about a component that are known without running it. Every field is a literal in the source."""
 
-    Attributes:
-        source: paper or repository that defines the component.
-        exact: computes the same function, from the same weights, as the slot's reference.
-        reference: is that reference (and so exact); at most one a slot.
-        devices: device types on which it runs.
-        trains_on: device types on which it has a backward pass; ``devices`` unless given.
-        dtypes: floating-point types in which it runs.
-        packages: importable packages that it needs beside torch.
-        offers: features that other components or fields may need, e.g. ``"rotary"``.
-        needs: slot → feature that the component in that slot must offer.
-        multiple_of: ``"dim"``, ``"head_width"`` or another number of ModelSpec → what must divide it: a number, or the
-            name of an option.
-        empty: does nothing: a block goes without the sublayer, its norm and its residual, a model without reduction.
-        whole: cannot be timed in parts: an attention whose projections and core are one function.
-        vmap: torch.vmap can run several models with it as one program (it has a rule for all that it calls, and that
-            draws no random numbers); the name of an option: while that has its default.
-        flops: products of one image's forward pass, where they are not its slot's usual: letters that are multiplied →
-            a factor, ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`; an option's value stands as its
-            name in parentheses, ``{"pd(kernel)(kernel)": 2}``.
-        every_patch: needs all patches of an image, each in its place: none may be hidden.
-        one_size: has weights for each place of the grid, and none for images of another size.
-        vectors: of width D, side by side, that a pooling gives.
-        prefix: tokens that it puts before those of the patches (the class token).
-        removes: of a reduction the option that says how many patches fewer go on from block to block, half at most.
-        options: what may be chosen of it: name → (default, least, most) of a number, words with the default first, or
-            true or false. The class takes them as keyword arguments of the same defaults.
-        among: ``"head_width"`` (or another number of ModelSpec) → values that it may have.
-        at_least: device type → such a number → the least value that runs there.
-        summary: first line of the class docstring.
-    """
-
-    source: str
-    exact: bool = False
-    reference: bool = False
-    devices: tuple[str, ...] = DEVICES
-    trains_on: tuple[str, ...] | None = None
-    dtypes: tuple[str, ...] = DTYPES
-    packages: tuple[str, ...] = ()
-    offers: tuple[str, ...] = ()
-    needs: Mapping[str, str] = field(default_factory=dict)
+    source: str  # paper or repository that defines the component
+    exact: bool = False  # computes the same function, from the same weights, as the slot's reference
+    reference: bool = False  # is that reference (and so exact); at most one a slot
+    devices: tuple[str, ...] = DEVICES  # device types on which it runs
+    trains_on: tuple[str, ...] | None = None  # device types on which it has a backward pass; ``devices`` unless given
+    dtypes: tuple[str, ...] = DTYPES  # floating-point types in which it runs
+    packages: tuple[str, ...] = ()  # importable packages that it needs beside torch
+    offers: tuple[str, ...] = ()  # features that other components or fields may need, e.g. ``"rotary"``
+    needs: Mapping[str, str] = field(default_factory=dict)  # slot → feature that the component in that slot must offer
+    # ``"dim"``, ``"head_width"`` or another number of ModelSpec → what must divide it: a number, or the name of an
+    # option
     multiple_of: Mapping[str, int | str] = field(default_factory=dict)
+    # ``"head_width"`` (or another number of ModelSpec) → values that it may have
     among: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # device type → such a number → the least value that runs there
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # does nothing: a block goes without the sublayer, its norm and its residual, a model without reduction
     empty: bool = False
-    whole: bool = False
+    whole: bool = False  # cannot be timed in parts: an attention whose projections and core are one function
+    # torch.vmap can run several models with it as one program (it has a rule for all that it calls, and that draws no
+    # random numbers); the name of an option: while that has its default
     vmap: bool | str = True
+    # products of one image's forward pass, where they are not its slot's usual: letters that are multiplied → a factor,
+    # ``{"ndd": 8}`` for 8 N D². The letters are those of :data:`SIZES`; an option's value stands as its name in
+    # parentheses, ``{"pd(kernel)(kernel)": 2}``
     flops: Mapping[str, int] | None = None
-    every_patch: bool = False
-    one_size: bool = False
-    prefix: int = 0
-    vectors: int = 1
+    every_patch: bool = False  # needs all patches of an image, each in its place: none may be hidden
+    one_size: bool = False  # has weights for each place of the grid, and none for images of another size
+    prefix: int = 0  # tokens that it puts before those of the patches (the class token)
+    vectors: int = 1  # of width D, side by side, that a pooling gives
+    # of a reduction the option that says how many patches fewer go on from block to block, half at most
     removes: str = ""
+    # what may be chosen of it: name → (default, least, most) of a number, words with the default first, or true or
+    # false. The class takes them as keyword arguments of the same defaults
     options: Mapping[str, Any] = field(default_factory=dict)
-    summary: str = ""
+    summary: str = ""  # first line of the class docstring
 
     def __post_init__(self) -> None:
         """Check what the type system does not."""

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from vitbench.report.sections.effects import Row
     from vitbench.report.view import View
 
-FAILED = 1
-"""Exit status of ``vitbench run`` where a trial has failed, which is in its report."""
+FAILED = 1  # Exit status of ``vitbench run`` where a trial has failed, which is in its report
 FORCED = frozenset({"FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"})
 
 

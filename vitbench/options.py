@@ -9,25 +9,17 @@ from dataclasses import dataclass
 
 from vitbench.wording import nearest
 
-Value = bool | int | float | str
-"""Value that an option may be set to."""
+Value = bool | int | float | str  # Value that an option may be set to
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a component: its default and its range or words.
+    """One option of a component: its default and its range or words."""
 
-    Attributes:
-        default: where nothing else is given; its type is the option's.
-        least: of a number.
-        most: of a number.
-        words: that may be given; empty of a number or a switch.
-    """
-
-    default: Value
-    least: float = -math.inf
-    most: float = math.inf
-    words: tuple[str, ...] = ()
+    default: Value  # where nothing else is given; its type is the option's
+    least: float = -math.inf  # of a number
+    most: float = math.inf  # of a number
+    words: tuple[str, ...] = ()  # that may be given; empty of a number or a switch
 
     @classmethod
     def of(cls, literal: object) -> Option:

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-NOTEBOOK = Path("notebook.py")
-"""Path by which a notebook's components are known; there need not be such a file."""
+NOTEBOOK = Path("notebook.py")  # Path by which a notebook's components are known; there need not be such a file
 
 
 def source_of(module: str) -> tuple[Path, str] | None:

@@ -30,8 +30,7 @@ from vitbench.own_source import source_of
 from vitbench.wording import encoded, nearest
 
 COMPONENTS = Path(__file__).parent / "components"
-PLUGIN = "vitbench_plugin_"
-"""Begins the names of modules that plug-ins are imported as."""
+PLUGIN = "vitbench_plugin_"  # Begins the names of modules that plug-ins are imported as
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEVICE_FILES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))})
 """Names that Windows keeps for devices, with any suffix: no folder can be called so."""

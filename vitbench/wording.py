@@ -9,11 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-MOST_CHARACTERS = 1_000
-"""Characters of a line that a record holds, at the most."""
-
-MOST_LINES = 50
-"""Last lines of a traceback or log that a record keeps."""
+MOST_CHARACTERS = 1_000  # Characters of a line that a record holds, at the most
+MOST_LINES = 50  # Last lines of a traceback or log that a record keeps
 
 
 def encoded(text: str) -> bytes:

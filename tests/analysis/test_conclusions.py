@@ -15,8 +15,7 @@ from vitbench.analysis.verdicts import Comparison, judge
 from vitbench.config.suite import Hypothesis
 from vitbench.report.sections.terms import OUTCOMES
 
-AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)
-"""Noise of seven seeds around a mean: an interval of some ±0.37."""
+AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)  # Noise of seven seeds around a mean: an interval of some ±0.37
 
 
 def fact(expected: str, size: float | None = None) -> Hypothesis:

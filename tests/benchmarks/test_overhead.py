@@ -33,12 +33,10 @@ from vitbench.runner.session import Analysis, Session
 from vitbench.store import Leases, StudyFolder, Trials
 
 TRIALS = 200
-WARM = 10
-"""Trials before the clock counts: a fork server, or a cluster, starts."""
+WARM = 10  # Trials before the clock counts: a fork server, or a cluster, starts
 COUNT = TRIALS + WARM
 
-NO_ANALYSIS = Analysis(lambda _: {}, lambda info, processes: 0.0)
-"""The suite has no looks and no timings."""
+NO_ANALYSIS = Analysis(lambda _: {}, lambda info, processes: 0.0)  # The suite has no looks and no timings
 
 
 class Idle(Driver):

@@ -24,8 +24,7 @@ from vitbench.timing.rounds import calls_for, interleave, warm_up
 RUNS = 20
 PROCESSES = 3
 ROUNDS = 80
-WORK = 20
-"""Matrix products of one call; the planted slowdown does two more."""
+WORK = 20  # Matrix products of one call; the planted slowdown does two more
 
 
 @pytest.fixture

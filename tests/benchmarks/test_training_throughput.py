@@ -36,8 +36,7 @@ from vitbench.runner.spinning import LONG, VARIABLE
 from vitbench.training.stepper import Stepper, TrainState
 
 Precision = Literal["float32", "bfloat16"]
-Labelled = tuple[torch.Tensor, torch.Tensor]
-"""Images and their labels."""
+Labelled = tuple[torch.Tensor, torch.Tensor]  # Images and their labels
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 MODEL = ModelSpec(dim=64, depth=2, heads=4)
 BATCH = 64

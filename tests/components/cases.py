@@ -15,8 +15,7 @@ from vitbench.model.contract import SMALL, fitted
 COMPONENTS = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
 COMPILED = {"flex", "compiled", "torchao_int8"}
 """Compiling one takes a quarter of a minute, for each type and shape anew: such tests are slow ones."""
-NO_WEIGHTED_MEAN = {"gem", "map", "cls_mean"}
-"""Poolings whose vector is no weighted mean of tokens."""
+NO_WEIGHTED_MEAN = {"gem", "map", "cls_mean"}  # Poolings whose vector is no weighted mean of tokens
 EXACT = [(s, n) for s, n in COMPONENTS if registry.facts(s, n).exact and not registry.facts(s, n).reference]
 
 

@@ -15,8 +15,7 @@ from vitbench.config import model
 from vitbench.model.encoder import chosen
 from vitbench.model.initial import initialise
 
-GIVEN: list[float] = []
-"""Dropout of each call."""
+GIVEN: list[float] = []  # Dropout of each call
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, dropout: float, scale: float) -> Tensor:

@@ -42,8 +42,7 @@ name = "by name"
 set = { heads = 4, train.epochs = 3 }
 published = { test_accuracy = 12.5, source = "nobody" }
 """
-FREE = SUITE.replace("epochs = 1\n", "")
-"""Without a budget, so that an axis may give one."""
+FREE = SUITE.replace("epochs = 1\n", "")  # Without a budget, so that an axis may give one
 
 
 def read(folder: Path, text: str) -> ExpandedSuite:

@@ -218,8 +218,7 @@ def close(actual: object, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(torch.as_tensor(actual), wanted, rtol=1e-4, atol=1e-5)
 
 
-OF_SHOWN = {*TOKENS, *ATTENTION, "confusion"}
-"""What there is not where the model tells none of the images."""
+OF_SHOWN = {*TOKENS, *ATTENTION, "confusion"}  # What there is not where the model tells none of the images
 
 
 @pytest.mark.filterwarnings("error")

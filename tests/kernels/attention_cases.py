@@ -30,16 +30,12 @@ class Case:
     width: int = 32
     images: int = 2
     heads: int = 2
-    magnitude: float = 1.0
-    """What queries and keys are multiplied with."""
-    opposed: bool = False
-    """All scores are negative: with a magnitude, so far below 0 that exp(0 - L) overflows."""
-    scale: float | None = None
-    """None is 1 / √K."""
+    magnitude: float = 1.0  # What queries and keys are multiplied with
+    opposed: bool = False  # All scores are negative: with a magnitude, so far below 0 that exp(0 - L) overflows
+    scale: float | None = None  # None is 1 / √K
     layout: Literal["projection", "separate", "different", "sliced"] = "projection"
     """Views of one projection; contiguous; each of q, k and v with strides of its own; of every other row and image."""
-    grad: Literal["contiguous", "transposed", "expanded"] = "contiguous"
-    """How the output's gradient lies in memory."""
+    grad: Literal["contiguous", "transposed", "expanded"] = "contiguous"  # How the output's gradient lies in memory
     dropout: float = 0.0
     kernel: Literal["chosen", "whole", "several", "split", "several split", "streamed"] = "chosen"
     """Which kernel: the operator's choice, or one in particular; several (image, head) pairs to a program."""

@@ -28,8 +28,7 @@ from .attention_checks import INTERPRETED_CHECKS, NATIVE_CHECKS
 
 pytestmark = pytest.mark.xdist_group("attention")  # what its fixtures run is run once
 
-PARTS = 2
-"""Processes that share the interpreter's work."""
+PARTS = 2  # Processes that share the interpreter's work
 
 
 @pytest.fixture(scope="session")

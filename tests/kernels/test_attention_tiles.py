@@ -47,15 +47,12 @@ def test_the_masks_are_at_work_in_the_tests_of_the_kernels(backward: bool) -> No
     assert all(count >= 2 for count in padded.values()), padded
 
 
-SHAPES = ((65, 64), (65, 32), (197, 64), (257, 64), (577, 64))
-"""(N, K) that the kernel is to be fast at."""
-
+SHAPES = ((65, 64), (65, 32), (197, 64), (257, 64), (577, 64))  # (N, K) that the kernel is to be fast at
 LITTLE = 256
 """Bytes of a thread that may be kept in memory: at 65 and 257 tokens a backward that spills 144 and 120 of them, and in
 exchange has more programs or longer tiles on a multiprocessor, was the fastest on a H100."""
 
-SHARED_MEMORY_KIB = 227
-"""What one block can have on compute capability 9.0."""
+SHARED_MEMORY_KIB = 227  # What one block can have on compute capability 9.0
 
 
 def test_segments_are_descending_powers_of_two() -> None:

@@ -27,8 +27,7 @@ def on_meta(spec: ModelSpec) -> VisionTransformer:
         return VisionTransformer(spec)
 
 
-MILLIONS = {"vit-lite-7/4": 3.72, "cct-7/3x1": 3.76, "cct-7/3x2": 3.85, "vit-cifar": 6.3}
-"""As published, rounded."""
+MILLIONS = {"vit-lite-7/4": 3.72, "cct-7/3x1": 3.76, "cct-7/3x2": 3.85, "vit-cifar": 6.3}  # As published, rounded
 
 
 @pytest.mark.parametrize(("name", "millions"), MILLIONS.items())

@@ -133,22 +133,16 @@ class Plan:
     margin: float | None = None
     facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
-    tuned: tuple[float, ...] = ()
-    """Learning rates of which each cell is tried with each, on validation."""
-    recipe: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of every cell's recipe."""
+    tuned: tuple[float, ...] = ()  # Learning rates of which each cell is tried with each, on validation
+    recipe: Mapping[str, Any] = field(default_factory=dict)  # Further fields of every cell's recipe
     changed: Callable[[Values], Values] = lambda values: values
     """The values of a trial → what its record holds in their place."""
-    accuracy: Callable[[CellPlan, int], float] | None = None
-    """(cell, seed) → test accuracy, percent; drawn where None."""
+    accuracy: Callable[[CellPlan, int], float] | None = None  # (cell, seed) → test accuracy, percent; drawn where None
     environment: Callable[[CellPlan, int], Environment | None] = lambda cell, seed: CPU
-    apart: float = 30.0
-    """Seconds from the start of one trial to that of the next; each takes 20."""
-    order: Callable[[int], int] = int
-    """Number of a trial in the plan → its place in time."""
+    apart: float = 30.0  # Seconds from the start of one trial to that of the next; each takes 20
+    order: Callable[[int], int] = int  # Number of a trial in the plan → its place in time
     commands: tuple[tuple[str, ...], ...] = ()
-    attempts: Callable[[CellPlan, str, int], list[str]] = lambda cell, kind, seed: []
-    """States of earlier attempts."""
+    attempts: Callable[[CellPlan, str, int], list[str]] = lambda cell, kind, seed: []  # States of earlier attempts
 
 
 def factorial(axes: Mapping[str, Sequence[Any]], **changes: Any) -> Plan:

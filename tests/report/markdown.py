@@ -67,8 +67,7 @@ class Page:
     pictures: list[str] = field(default_factory=list)
     html: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
-    strange: set[str] = field(default_factory=set)
-    """Kinds of inline markup that a report never uses."""
+    strange: set[str] = field(default_factory=set)  # Kinds of inline markup that a report never uses
 
     def table(self, column: str, section: str = "") -> list[dict[str, str]]:
         """Rows of the first table with a column, in the first section of that name where one is given."""
@@ -92,8 +91,7 @@ class Page:
             return list(csv.DictReader(stream))
 
 
-Archetypes = Callable[[str], Page]
-"""Name of an archetype → its report."""
+Archetypes = Callable[[str], Page]  # Name of an archetype → its report
 
 
 def csv_text(frame: pd.DataFrame) -> str:

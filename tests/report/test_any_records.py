@@ -39,8 +39,7 @@ FEW, DRAWN, MANY = 5, 1, int(os.environ.get("VITBENCH_EXAMPLES", "60"))
 """Random studies of the fast tests, those whose pictures are drawn, and of the slow tests: drawing takes longest.
 They are the same ones each time; a hunt for others takes another number."""
 FLOATS = (0.0, 1e-9, 1.0, 1e15)
-LOSSES = (0.0, -3e38, 3e38, 2.3)
-"""A loss is a float32."""
+LOSSES = (0.0, -3e38, 3e38, 2.3)  # A loss is a float32
 PERCENTS = (0.0, 1e-9, 37.5, 100.0)
 COUNTS = (0, 1, LARGEST)
 OF_TRAINING: dict[str, tuple[Any, ...]] = {
@@ -187,8 +186,7 @@ def render_all(plan: Plan, explanations: int | None, draw: Callable[[Chart], Dra
         assert again.read_bytes() == page.read_bytes()
 
 
-SOME = st.one_of(st.none(), st.integers(0, 1000))
-"""Seeds of explanations; None of a study that has none."""
+SOME = st.one_of(st.none(), st.integers(0, 1000))  # Seeds of explanations; None of a study that has none
 
 
 @given(plan=plans(), explanations=SOME)

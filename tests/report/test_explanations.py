@@ -30,8 +30,7 @@ from vitbench.store.explanation import Explanation
 
 SMALL: dict[str, Any] = {"image_size": 32, "patch_size": 4, "dim": 64, "depth": 2, "heads": 4, "num_classes": 4}
 WIDE = "WIDE CAPITALS MW " * 4
-SILENT = {"patches", "filters", "embedded"}
-"""Pictures without a word in them: their captions say what they are."""
+SILENT = {"patches", "filters", "embedded"}  # Pictures without a word in them: their captions say what they are
 OF_THE_MODEL = ["positions", "similarity", "scores", "weights", "norms", "attention", "distances"]
 COUNTS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 200))]
 

@@ -40,8 +40,7 @@ from vitbench.report.sections import timing
 from vitbench.report.view import View
 from vitbench.store.record import STATES
 
-TOUCH = 1.0
-"""Pixels by which boxes around two texts may meet: they have air in them."""
+TOUCH = 1.0  # Pixels by which boxes around two texts may meet: they have air in them
 LONG = "of a long name " * 4
 
 

@@ -72,8 +72,7 @@ def grid(browser: Browser, pages: Pages) -> Iterator[Page]:
 
 BOX = "#speed-and-memory ~ .table"
 TABLE, LATENCY = f"{BOX} table", "latency p50 (ms)"
-FIRST = 1
-"""Of the columns that name a row the first: before them stands one that joins them, for narrow windows."""
+FIRST = 1  # Of the columns that name a row the first: before them stands one that joins them, for narrow windows
 
 
 def column(page: Page, number: int, table: str = TABLE) -> list[str]:
@@ -162,8 +161,7 @@ def test_hostile_names_are_text(browser: Browser, pages: Pages) -> None:
         assert len(ids) == len(set(ids))
 
 
-SMALLEST_LETTERS = 9.0
-"""Pixels, of a picture's smallest letters."""
+SMALLEST_LETTERS = 9.0  # Pixels, of a picture's smallest letters
 
 
 @pytest.mark.parametrize("name", ["grid", *(pytest.param(name, marks=pytest.mark.slow) for name in SHIPPED)])
@@ -312,8 +310,7 @@ BROKEN = """() => [...document.querySelectorAll('th:not(.long), td:not(.long)')]
     return broken;
 })"""
 """Words of tables that stand in two lines; those that are too long for one are known to the page."""
-A4 = 703
-"""CSS pixels of a line on A4 paper: 210 mm, less the margins of 12 mm."""
+A4 = 703  # CSS pixels of a line on A4 paper: 210 mm, less the margins of 12 mm
 
 
 @pytest.mark.parametrize("name", ["grid", "hostile", *(pytest.param(n, marks=pytest.mark.slow) for n in SHIPPED)])

@@ -33,8 +33,7 @@ def test_each_seed_has_its_record_and_says_how_many_were_trained_together(runs: 
     assert "6 of them finished before" in runs.complete(*arguments) and len(runs.records()) == 6
 
 
-BATCHED = "torch._C._functorch.is_batchedtensor(hidden)"
-"""Whether the component sees more than one batch at once."""
+BATCHED = "torch._C._functorch.is_batchedtensor(hidden)"  # Whether the component sees more than one batch at once
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,7 @@ BESIDE_A_GOOD_ONE = ("--set", 'axes.mlp=["faulty", "gelu"]')
 ALONE = ("--set", "model.mlp=faulty")
 QUIET = pytest.mark.xdist_group("quiet")
 """Tests that measure how long something takes, and those that keep all cores busy: one worker has them, in turn."""
-IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"
-"""Busy for ages in C code that never gives the GIL up."""
+IN_C = "import re; re.match('(a+)+$', 'a' * 64 + 'b')"  # Busy for ages in C code that never gives the GIL up
 
 
 def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothing(runs: Runs) -> None:

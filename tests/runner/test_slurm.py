@@ -42,8 +42,7 @@ JOBS = ("--launcher", "slurm", "--engine", "cluster=local", "--workers", "2")
 BACKENDS = {"local": ("--workers", "2"), "slurm": JOBS}
 HELD = "while (STARTS.parent / 'hold').exists(): signal.signal(signal.SIGTERM, signal.SIG_DFL); time.sleep(0.05)"
 """Sleeps as long as there is a file, and ends with the first SIGTERM."""
-SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"
-"""Takes long as long as there is a file."""
+SLOWED = "time.sleep(0.05 * (STARTS.parent / 'slow').exists())"  # Takes long as long as there is a file
 ALONE = ("--set", "model.mlp=faulty")
 BESIDE_GOOD_ONES = ("--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
 

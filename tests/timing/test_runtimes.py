@@ -29,8 +29,7 @@ RUNTIMES = registry.names("runtime")
 RICH = {"registers": 2, "qk_norm": "rmsnorm", "gate": "headwise", "mlp": "swiglu", "positions": "rope_2d",
         "pooling": "mean"}  # fmt: skip
 """What ViTs are made of today."""
-WORST_OF_INT8 = 0.25
-"""Drift up to which int8 has rounded and nothing else: a wrong layer drifts by 1."""
+WORST_OF_INT8 = 0.25  # Drift up to which int8 has rounded and nothing else: a wrong layer drifts by 1
 
 
 def drifts(name: str, batch: int = 8, **changes: object) -> float | None:

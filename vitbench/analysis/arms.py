@@ -25,12 +25,9 @@ from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo
 from vitbench.store.trials import Trials
 
-MOST_ARMS = 16
-"""Arms in one comparison: a table has columns for each."""
-LONGEST_NAME = 100
-"""Letters of the names that a folder is called after."""
-HOME = Path("results")
-"""Where studies lie unless a user says otherwise."""
+MOST_ARMS = 16  # Arms in one comparison: a table has columns for each
+LONGEST_NAME = 100  # Letters of the names that a folder is called after
+HOME = Path("results")  # Where studies lie unless a user says otherwise
 NO_TRIALS = pd.DataFrame(
     columns=["trial_id", "kind", "state", "environment", "commit", "dirty", "started_at", "test_images"]
 )
@@ -51,18 +48,12 @@ class Run(NamedTuple):
 
 @dataclass
 class Trained:
-    """A cell's training in one arm.
+    """A cell's training in one arm."""
 
-    Attributes:
-        planned: the first of its trials.
-        states: state → trials.
-        runs: seed → the run, of those that finished.
-        lost: seeds that ended without a result; one that is still to come did not end.
-    """
-
-    planned: PlannedTrial
-    states: Counter[str] = field(default_factory=Counter)
-    runs: dict[int, Run] = field(default_factory=dict)
+    planned: PlannedTrial  # the first of its trials
+    states: Counter[str] = field(default_factory=Counter)  # state → trials
+    runs: dict[int, Run] = field(default_factory=dict)  # seed → the run, of those that finished
+    # seeds that ended without a result; one that is still to come did not end
     lost: set[int] = field(default_factory=set)
 
     @property
@@ -89,37 +80,21 @@ class Trained:
 
 @dataclass(frozen=True)
 class Arm:
-    """One study on one type of device and platform, or one file of pytest-benchmark.
+    """One study on one type of device and platform, or one file of pytest-benchmark."""
 
-    Attributes:
-        name: of the study's folder, and what tells it from other arms of the same study.
-        study_name: of the folder or file alone.
-        study_number: of the study among those that were given, from 0; one that is given twice has two.
-        path: of the folder or file.
-        info: of the study; None of a file.
-        damaged: files of the study that were set aside.
-        device: type of the device; empty of a file.
-        platform: that of the first result; None where it was not recorded.
-        trials: the arm's rows of :func:`vitbench.analysis.frames.trials_frame`.
-        planned: a trial of each that differs in more than the seed.
-        timings: by what is timed.
-        cells: the trained cells, in the plan's order.
-        letter: by which tables name it.
-    """
-
-    name: str
-    study_name: str
-    study_number: int
-    path: Path
-    info: StudyInfo | None
-    damaged: tuple[str, ...]
-    device: str
-    platform: Platform | None
-    trials: pd.DataFrame
-    planned: tuple[PlannedTrial, ...]
-    timings: Mapping[Work, Timing]
-    cells: tuple[Trained, ...]
-    letter: str = ""
+    name: str  # of the study's folder, and what tells it from other arms of the same study
+    study_name: str  # of the folder or file alone
+    study_number: int  # of the study among those that were given, from 0; one that is given twice has two
+    path: Path  # of the folder or file
+    info: StudyInfo | None  # of the study; None of a file
+    damaged: tuple[str, ...]  # files of the study that were set aside
+    device: str  # type of the device; empty of a file
+    platform: Platform | None  # that of the first result; None where it was not recorded
+    trials: pd.DataFrame  # the arm's rows of :func:`vitbench.analysis.frames.trials_frame`
+    planned: tuple[PlannedTrial, ...]  # a trial of each that differs in more than the seed
+    timings: Mapping[Work, Timing]  # by what is timed
+    cells: tuple[Trained, ...]  # the trained cells, in the plan's order
+    letter: str = ""  # by which tables name it
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

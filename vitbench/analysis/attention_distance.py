@@ -11,26 +11,18 @@ from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.store.explanation import Array, Explanation
 
-NEAR = 0.5
-"""Share of the distance that attention has which is the same to all patches, below which a head looks near."""
+NEAR = 0.5  # Share of the distance that attention has which is the same to all patches, below which a head looks near
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Mean cosine similarity of the positions of two patches, by where these lie; not a number of what a grid lacks.
+    """Mean cosine similarity of the positions of two patches, by where these lie; not a number of what a grid lacks."""
 
-    Attributes:
-        touching: of patches that touch, at a corner too.
-        row, column: of others in one row, and in one column.
-        others: of all other pairs.
-        chance: two standard deviations of the cosine of two random vectors of as many numbers, 2 / sqrt(D).
-    """
-
-    touching: float
-    row: float
+    touching: float  # of patches that touch, at a corner too
+    row: float  # of others in one row, and in one column
     column: float
-    others: float
-    chance: float
+    others: float  # of all other pairs
+    chance: float  # two standard deviations of the cosine of two random vectors of as many numbers, 2 / sqrt(D)
 
     def shows(self, value: float) -> bool | None:
         """Whether patches of a kind are more alike than the others by more than chance; None where there are none."""
@@ -39,19 +31,12 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far heads look, pixels of the image: mean attention distances.
+    """How far heads look, pixels of the image: mean attention distances."""
 
-    Attributes:
-        first: the nearest and the farthest head of the first layer.
-        uniform: of attention that is the same to all patches.
-        near: heads below ``NEAR`` of that.
-        heads: all of them.
-    """
-
-    first: tuple[float, float]
-    uniform: float
-    near: int
-    heads: int
+    first: tuple[float, float]  # the nearest and the farthest head of the first layer
+    uniform: float  # of attention that is the same to all patches
+    near: int  # heads below ``NEAR`` of that
+    heads: int  # all of them
 
 
 def likeness(explanation: Explanation) -> Likeness | None:

@@ -25,9 +25,7 @@ from vitbench.analysis.paired import CONFIDENCE
 from vitbench.analysis.timings import log_speed
 from vitbench.store import Samples, StudyInfo, Trials
 
-MARGIN = 0.05
-"""Fraction by which speeds may differ and still be equivalent."""
-
+MARGIN = 0.05  # Fraction by which speeds may differ and still be equivalent
 SpeedVerdict = Literal["faster", "slower", "equivalent", "undecided", ""]
 """The first that is true, as of accuracies; empty where there is no interval:
 
@@ -41,41 +39,23 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AxisSpeed:
-    """The speed with one value of an axis over that with another.
+    """The speed with one value of an axis over that with another."""
 
-    Attributes:
-        group: what is compared with one another, such as the timings of one mode on one device.
-        axis: its name.
-        value: of it.
-        against: value that it is compared with.
-        blocks: matched blocks, each measured in every repetition.
-        repetitions: processes of timings, seeds of training runs.
-        ratio: times as fast, the geometric mean; NaN without a block.
-        low: 95 % confidence interval of it, NaN of fewer than two repetitions.
-        high: its other end.
-        least: ratio of the block with the least one; NaN without a block.
-        most: of the block with the largest.
-        p: two-sided, of a ratio of 1.
-        p_equivalent: of a ratio of the margin or more, see :meth:`vitbench.analysis.differences.Difference`.
-        p_holm: p after Holm's correction over all comparisons of the study.
-        verdict: see :data:`SpeedVerdict`.
-    """
-
-    group: Hashable
+    group: Hashable  # what is compared with one another, such as the timings of one mode on one device
     axis: str
     value: str
-    against: str
-    blocks: int
-    repetitions: int
-    ratio: float
-    low: float
-    high: float
-    least: float
-    most: float
-    p: float
-    p_equivalent: float
-    p_holm: float = math.nan
-    verdict: SpeedVerdict = ""
+    against: str  # value that it is compared with
+    blocks: int  # matched blocks, each measured in every repetition
+    repetitions: int  # processes of timings, seeds of training runs
+    ratio: float  # times as fast, the geometric mean; NaN without a block
+    low: float  # 95 % confidence interval of it, NaN of fewer than two repetitions
+    high: float  # its other end
+    least: float  # ratio of the block with the least one; NaN without a block
+    most: float  # of the block with the largest
+    p: float  # two-sided, of a ratio of 1
+    p_equivalent: float  # of a ratio of the margin or more, see :meth:`vitbench.analysis.differences.Difference`
+    p_holm: float = math.nan  # p after Holm's correction over all comparisons of the study
+    verdict: SpeedVerdict = ""  # see :data:`SpeedVerdict`
 
 
 def crossed(values: Floats) -> Difference:

@@ -20,8 +20,7 @@ import pandas as pd
 from vitbench.store.files import opened, write_atomically
 
 MADE_BY = "made_by"
-MAX_BYTES = 1 << 32
-"""Largest file of tables."""
+MAX_BYTES = 1 << 32  # Largest file of tables
 
 
 def save(path: Path, tables: Mapping[str, pd.DataFrame], made_by: str) -> None:

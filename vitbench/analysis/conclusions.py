@@ -45,21 +45,14 @@ EXPECTED_VERDICT: Mapping[str, Verdict] = {"higher": "better", "lower": "worse",
 
 @dataclass(frozen=True)
 class Effect:
-    """Effect of one value of an axis, against the axis' reference.
-
-    Attributes:
-        axis: its name.
-        value: of it.
-        against: the reference.
-        judged: over the whole grid.
-        under: values of the task axes → the mean difference under them alone, for each that has a result; empty where
-            there are no such axes. They are in no family, and have no verdict.
-    """
+    """Effect of one value of an axis, against the axis' reference."""
 
     axis: str
     value: str
-    against: str
-    judged: Judged
+    against: str  # the reference
+    judged: Judged  # over the whole grid
+    # values of the task axes → the mean difference under them alone, for each that has a result; empty where there are
+    # no such axes. They are in no family, and have no verdict
     under: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
 
@@ -74,22 +67,14 @@ class Tested:
 
 @dataclass(frozen=True)
 class Conclusions:
-    """Verdicts on the training runs of one device and environment.
-
-    Attributes:
-        runs: the runs.
-        hypotheses: of the suite, put to the test.
-        effects: main effects of the axes under study.
-        interactions: of pairs of them, and of each with an axis that changes the task.
-        variants: named cells against the first.
-        seeds: cell → seeds that it is trained with by what is known, where the plan has looks; else empty.
-    """
+    """Verdicts on the training runs of one device and environment."""
 
     runs: Runs
-    hypotheses: list[Tested]
-    effects: list[Effect]
-    interactions: list[Judged]
-    variants: list[Judged]
+    hypotheses: list[Tested]  # of the suite, put to the test
+    effects: list[Effect]  # main effects of the axes under study
+    interactions: list[Judged]  # of pairs of them, and of each with an axis that changes the task
+    variants: list[Judged]  # named cells against the first
+    # cell → seeds that it is trained with by what is known, where the plan has looks; else empty
     seeds: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -20,29 +20,20 @@ Kind = Literal["study", "machine", "software", "data", "recipe", "protocol"]
 
 ALWAYS = ("epochs", "images", "batch_size", "optimizer", "learning_rate", "precision")
 """Fields of a recipe that are shown also where all arms share them."""
-PROTOCOL = ("rounds", "iterations", "warmup")
-"""Fields of a timing's protocol that say how long, and not what, is timed."""
+PROTOCOL = ("rounds", "iterations", "warmup")  # Fields of a timing's protocol that say how long, and not what, is timed
 DEVICE, ACCELERATOR = NAMES["device_name"], "accelerator"
 """A device's name is recorded where it is another than the processor's."""
-NONE = "none"
-"""Said of what an arm does not have, such as a driver where there is no GPU."""
-MOST_NAMED = 4
-"""Values of one condition that a cell lists before it counts the others."""
+NONE = "none"  # Said of what an arm does not have, such as a driver where there is no GPU
+MOST_NAMED = 4  # Values of one condition that a cell lists before it counts the others
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One thing that is known of every arm.
+    """One thing that is known of every arm."""
 
-    Attributes:
-        name: as a reader says it.
-        kind: see :data:`Kind`.
-        values: of each arm, in words; empty where nothing is known.
-    """
-
-    name: str
-    kind: Kind
-    values: tuple[str, ...]
+    name: str  # as a reader says it
+    kind: Kind  # see :data:`Kind`
+    values: tuple[str, ...]  # of each arm, in words; empty where nothing is known
 
     @property
     def differs(self) -> bool:

@@ -32,21 +32,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Contention:
-    """How far some runs had their machine to themselves.
+    """How far some runs had their machine to themselves."""
 
-    Attributes:
-        runs: how many they are.
-        share: part of their time, in [0, 1], during which another run of the study was at work on the same machine.
-        at_once: most runs of the study that were at work at one moment on a machine of theirs.
-        load: highest load average, over one minute, at the start of one of them; NaN where no record tells it.
-        cores: of the machine where that was; 0 where it is not known.
-    """
-
-    runs: int
-    share: float
-    at_once: int
-    load: float
-    cores: int
+    runs: int  # how many they are
+    share: float  # part of their time, in [0, 1], during which another run of the study was at work on the same machine
+    at_once: int  # most runs of the study that were at work at one moment on a machine of theirs
+    load: float  # highest load average, over one minute, at the start of one of them; NaN where no record tells it
+    cores: int  # of the machine where that was; 0 where it is not known
 
     @property
     def shared(self) -> bool:

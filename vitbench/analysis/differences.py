@@ -17,41 +17,27 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-EXACT_SPLITS = 200_000
-"""Most splits that are enumerated: two arms of up to 10 runs."""
-
-DRAWN_SPLITS = 99_999
-"""Splits drawn, from a fixed seed, where there are more."""
-
-AT_ONCE = 4_000_000
-"""Statistics, over comparisons and splits, that are in memory together."""
-
+EXACT_SPLITS = 200_000  # Most splits that are enumerated: two arms of up to 10 runs
+DRAWN_SPLITS = 99_999  # Splits drawn, from a fixed seed, where there are more
+AT_ONCE = 4_000_000  # Statistics, over comparisons and splits, that are in memory together
 MOST_KEPT = 32_000_000
 """Runs in splits that are kept for the next comparison of arms of these sizes; more are drawn again, part by part."""
 
 LIKE_SPREADS, MOST_TIMES = 1.25, 10.0
 """Ratio of the arms' standard deviations from which Welch's p counts more than once, and how often at most."""
 
-ROUNDING = 1e-9
-"""Relative to what was added up, what is equal but for the rounding of floats."""
-
+ROUNDING = 1e-9  # Relative to what was added up, what is equal but for the rounding of floats
 Floats = npt.NDArray[np.float64]
 Splits = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An estimated difference, as a t distribution around it.
+    """An estimated difference, as a t distribution around it."""
 
-    Attributes:
-        mean: the variant's mean less the baseline's.
-        se: its standard error.
-        freedom: degrees of freedom.
-    """
-
-    mean: Floats
-    se: Floats
-    freedom: Floats
+    mean: Floats  # the variant's mean less the baseline's
+    se: Floats  # its standard error
+    freedom: Floats  # degrees of freedom
 
     @property
     def p(self) -> Floats:

@@ -34,9 +34,7 @@ from vitbench.analysis.verdicts import MOST_FAILED, Comparison
 ABSENT = frozenset({"ok", PENDING, "interrupted"})
 """States in which a run without a usable result has not failed: it was made elsewhere, or is still to come."""
 
-ROUNDING = 1e-12
-"""Part of a result: a difference of means that is no larger comes from adding up floats."""
-
+ROUNDING = 1e-12  # Part of a result: a difference of means that is no larger comes from adding up floats
 LESS = "\N{MINUS SIGN}"
 """Stands between two values in the name of their difference: a hyphen would read as part of a name."""
 
@@ -52,31 +50,19 @@ class Runs:
     """The training runs planned on one device, with the results of one environment.
 
     Cells and seeds are numbered in the plan's order.
-
-    Attributes:
-        device: the device.
-        environment: of the results.
-        seeds: planned.
-        levels: cell → axis → value as text, for the cells of the grid.
-        function_of: cell → label of the first cell that computes the same function; of all cells.
-        starts: (cells,), numbers of the weights that cells start from; -1 of weights drawn from the seed.
-        results: (cells, seeds), NaN where there is none.
-        failed: (cells, seeds), whether the run failed or diverged, wherever it did.
-        unsupported: (cells,), whether the cell does not run on the device.
-        lent: (cells, seeds), whether the run is an equivalent implementation's, see
-            :mod:`vitbench.analysis.stand_ins`.
     """
 
-    device: str
-    environment: str
-    seeds: tuple[int, ...]
-    levels: Mapping[str, Mapping[str, str]]
-    function_of: Mapping[str, str]
-    results: Floats
-    failed: Bools
-    unsupported: Bools
+    device: str  # the device
+    environment: str  # of the results
+    seeds: tuple[int, ...]  # planned
+    levels: Mapping[str, Mapping[str, str]]  # cell → axis → value as text, for the cells of the grid
+    function_of: Mapping[str, str]  # cell → label of the first cell that computes the same function; of all cells
+    results: Floats  # (cells, seeds), NaN where there is none
+    failed: Bools  # (cells, seeds), whether the run failed or diverged, wherever it did
+    unsupported: Bools  # (cells,), whether the cell does not run on the device
+    # (cells, seeds), whether the run is an equivalent implementation's, see :mod:`vitbench.analysis.stand_ins`
     lent: Bools
-    starts: Numbers
+    starts: Numbers  # (cells,), numbers of the weights that cells start from; -1 of weights drawn from the seed
 
     def of_seeds(self, seeds: Sequence[int]) -> Runs:
         """The runs with some of the seeds, as if no others were planned."""

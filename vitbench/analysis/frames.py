@@ -21,9 +21,7 @@ from vitbench.store import Epoch, PlannedTrial, StudyFolder, StudyInfo
 from vitbench.store.classes import Function, Functions
 from vitbench.store.trials import Trials
 
-PENDING = "pending"
-"""The state of a planned trial that has no record yet."""
-
+PENDING = "pending"  # The state of a planned trial that has no record yet
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
          "device", "dtype", "batch_size", "mode", "level", "level_shape")  # fmt: skip
 PLAN = ("published", "published_images_per_s", "published_source",

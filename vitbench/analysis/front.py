@@ -19,22 +19,16 @@ Flags = npt.NDArray[np.bool_]
 
 YES, PERHAPS, NO = "yes", "perhaps", "no"
 """On the front, or not, whichever of the costs that are not told apart is less; or perhaps."""
-LEAST_SHARED = 2
-"""Repetitions that two must share: in a single one, one of them is always less."""
+LEAST_SHARED = 2  # Repetitions that two must share: in a single one, one of them is always less
 
 
 @dataclass(frozen=True)
 class CostSamples:
-    """Costs of several things, less being better.
+    """Costs of several things, less being better."""
 
-    Attributes:
-        low: (C,), the lower ends of their intervals.
-        high: (C,), the upper ends. An interval whose ends are not numbers tells nothing.
-        repeated: (C, R), the cost in each repetition, not a number where there is none; None where intervals tell.
-    """
-
-    low: Floats
-    high: Floats
+    low: Floats  # (C,), the lower ends of their intervals
+    high: Floats  # (C,), the upper ends. An interval whose ends are not numbers tells nothing
+    # (C, R), the cost in each repetition, not a number where there is none; None where intervals tell
     repeated: Floats | None = None
 
     def less(self, one: int, *, or_equal: bool = False) -> Flags:

@@ -24,9 +24,7 @@ TRAIN_BLOCK = ("device", "environment", "seed")
 TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "environment")
 """Columns in which two timings of a matched pair agree, beside every axis but one."""
 
-Numbers = npt.NDArray[np.intp]
-"""(rows,) a number for each row: equal where the rows are alike."""
-
+Numbers = npt.NDArray[np.intp]  # (rows,) a number for each row: equal where the rows are alike
 OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
 RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
@@ -40,22 +38,16 @@ CELL = ["device", "cell", "environment", "n", "planned", f"{ACCURACY}_mean", f"{
 
 @dataclass(frozen=True)
 class Matched:
-    """One axis over matched blocks: a block is a value of each other axis, a seed (or timing), an environment.
-
-    Attributes:
-        axis: its name.
-        table: blocks × values of the axis, in the suite's order. Only values with any result are columns, and
-            only blocks in which each of them has one are rows.
-        absent: values of the axis without any result.
-        incomplete: blocks with some result that are left out, since another of the columns has none there.
-        distinct: rows that are not equivalent to an earlier one. Equivalents trained from one seed are one experiment
-            done twice: a mean over them is no more certain for it.
-    """
+    """One axis over matched blocks: a block is a value of each other axis, a seed (or timing), an environment."""
 
     axis: str
+    # blocks × values of the axis, in the suite's order. Only values with any result are columns, and only blocks in
+    # which each of them has one are rows
     table: pd.DataFrame
-    absent: tuple[str, ...]
-    incomplete: int
+    absent: tuple[str, ...]  # values of the axis without any result
+    incomplete: int  # blocks with some result that are left out, since another of the columns has none there
+    # rows that are not equivalent to an earlier one. Equivalents trained from one seed are one experiment done twice: a
+    # mean over them is no more certain for it
     distinct: int
 
     @property
@@ -74,19 +66,12 @@ class Matched:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """How far results differ that ought not to: cells of the same function, trained from the same seed.
+    """How far results differ that ought not to: cells of the same function, trained from the same seed."""
 
-    Attributes:
-        groups: sets of two or more equivalent implementations, each of one seed and one environment.
-        runs: trials in them.
-        largest: largest absolute difference between two of a group.
-        std: standard deviation within groups, pooled: square root of Σ(x - group mean)² / Σ(group size - 1).
-    """
-
-    groups: int
-    runs: int
-    largest: float
-    std: float
+    groups: int  # sets of two or more equivalent implementations, each of one seed and one environment
+    runs: int  # trials in them
+    largest: float  # largest absolute difference between two of a group
+    std: float  # standard deviation within groups, pooled: square root of Σ(x - group mean)² / Σ(group size - 1)
 
 
 def words(states: Iterable[str]) -> str:

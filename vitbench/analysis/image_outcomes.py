@@ -11,9 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special  # scipy.stats takes half a second to import
 
-Right = npt.NDArray[np.bool_]
-"""(S, n): whether each of n test images was classified correctly with each of S seeds."""
-
+Right = npt.NDArray[np.bool_]  # (S, n): whether each of n test images was classified correctly with each of S seeds
 LEAST_SEEDS = 2
 
 
@@ -31,20 +29,13 @@ def of_bits(bits: str, images: int) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class TwoSources:
-    """A difference of two cells' mean test accuracies, and what it owes to seeds and to the choice of test images.
+    """A difference of two cells' mean test accuracies, and what it owes to seeds and to the choice of test images."""
 
-    Attributes:
-        delta: percentage points.
-        low, high: 95 % interval of both sources together: of other seeds and other images of the same kind.
-        seeds: standard error from the seeds, percentage points.
-        images: standard error from the test images, percentage points.
-    """
-
-    delta: float
-    low: float
+    delta: float  # percentage points
+    low: float  # 95 % interval of both sources together: of other seeds and other images of the same kind
     high: float
-    seeds: float
-    images: float
+    seeds: float  # standard error from the seeds, percentage points
+    images: float  # standard error from the test images, percentage points
 
     @property
     def share_of_images(self) -> float:
@@ -83,17 +74,11 @@ def two_sources(cell: Right, baseline: Right) -> TwoSources | None:
 
 @dataclass(frozen=True)
 class Discordant:
-    """Test images that one of two cells tells right and the other wrong, each by the majority of its seeds.
+    """Test images that one of two cells tells right and the other wrong, each by the majority of its seeds."""
 
-    Attributes:
-        gained: right by the cell alone.
-        lost: right by the baseline alone.
-        p: that so uneven a split comes by chance, two-sided and exact.
-    """
-
-    gained: int
-    lost: int
-    p: float
+    gained: int  # right by the cell alone
+    lost: int  # right by the baseline alone
+    p: float  # that so uneven a split comes by chance, two-sided and exact
 
 
 def mcnemar(cell: Right, baseline: Right) -> Discordant:

@@ -25,34 +25,23 @@ from vitbench.analysis.multiplicity import ALPHA, reachable
 STEPS, PER_DEVIATION = 64, 4
 """Steps of an integral's grid: at least so many, and so many to a standard deviation of what the next look adds."""
 
-FARTHEST = 12.0
-"""Standard deviations: no boundary lies beyond."""
-
+FARTHEST = 12.0  # Standard deviations: no boundary lies beyond
 BISECTIONS = 50
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look of a plan, for the comparisons that are still open at it.
+    """One look of a plan, for the comparisons that are still open at it."""
 
-    Attributes:
-        at: numbers of seeds at which the plan looks.
-        number: index of this look; -1 before the first, when there are no verdicts.
-        able: whether a difference can be decided at each; a look that cannot spends nothing of α on differences.
-        family: hypotheses of the report, open or not.
-        weight: of all of them together.
-        different: weight of those that have stopped and are not rejected as equal: they stay in the family of
-            differences.
-        equal: weight of those that have stopped and are not rejected as different by more than the margin.
-    """
-
-    at: tuple[int, ...]
-    number: int
+    at: tuple[int, ...]  # numbers of seeds at which the plan looks
+    number: int  # index of this look; -1 before the first, when there are no verdicts
+    # whether a difference can be decided at each; a look that cannot spends nothing of α on differences
     able: tuple[bool, ...]
-    family: int
-    weight: float
+    family: int  # hypotheses of the report, open or not
+    weight: float  # of all of them together
+    # weight of those that have stopped and are not rejected as equal: they stay in the family of differences
     different: float = 0.0
-    equal: float = 0.0
+    equal: float = 0.0  # weight of those that have stopped and are not rejected as different by more than the margin
 
     @property
     def seeds(self) -> int:
@@ -113,8 +102,7 @@ def levels(looks: tuple[int, ...], alpha: float, able: tuple[bool, ...]) -> tupl
     return tuple(of_looks)
 
 
-Density = list[tuple[float, float]]
-"""(place, probability around it)."""
+Density = list[tuple[float, float]]  # (place, probability around it)
 
 
 def _where_beyond_is(wanted: float, density: Density, deviation: float, farthest: float) -> float:

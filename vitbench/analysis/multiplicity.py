@@ -9,8 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-ALPHA = 0.05
-"""Largest probability of any false "better" or "worse" in a report."""
+ALPHA = 0.05  # Largest probability of any false "better" or "worse" in a report
 
 
 def holm(
@@ -70,8 +69,7 @@ def weight(expected: str | None, *, equivalent: bool = False, equality: bool = F
     return UNEXPECTED if equivalent and not equality else ASKED
 
 
-FEWEST = 4
-"""Runs in an arm below which no difference is tested."""
+FEWEST = 4  # Runs in an arm below which no difference is tested
 
 
 def smallest_p(n: int, *, paired: bool = False, permutation: bool = False) -> float:

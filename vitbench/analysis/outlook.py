@@ -14,9 +14,7 @@ from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
 from vitbench.config.base import by_identity
 from vitbench.config.suite import ExpandedSuite, as_text
 
-AT = 2.0
-"""The effect, in standard deviations of the difference of two runs, that a plan is asked to show."""
-
+AT = 2.0  # The effect, in standard deviations of the difference of two runs, that a plan is asked to show
 EQUALITY = "claims of equality"
 ONE = {"claims": "claim", EQUALITY: "claim of equality", "effects of axes": "effect of an axis",
        "interactions": "interaction", "cells against the first": "cell against the first"}  # fmt: skip

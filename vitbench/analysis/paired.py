@@ -20,30 +20,16 @@ from scipy import special
 
 CONFIDENCE = 0.95
 
-EXACT_BOOTSTRAP = 9
-"""Most deltas of which every resample is enumerated: 24,310 distinct ones."""
-
-RESAMPLES = 20_000
-"""Resamples drawn, from a fixed seed, where there are more deltas."""
-
+EXACT_BOOTSTRAP = 9  # Most deltas of which every resample is enumerated: 24,310 distinct ones
+RESAMPLES = 20_000  # Resamples drawn, from a fixed seed, where there are more deltas
 MOST_BOOTSTRAP = 1000
 """Deltas up to which the bootstrap is part of an interval. Of more it takes gigabytes, and is nearly Student's t."""
 
-EXACT_SIGNS = 20
-"""Most deltas of which every arrangement of signs is enumerated: 524,288, up to the sign of all."""
-
-FLIPS = 99_999
-"""Arrangements drawn, from a fixed seed, where there are more deltas."""
-
-PARTS = 10
-"""Parts in which the resamples are counted, one after the other: all of them as floats take too much memory."""
-
-AT_ONCE = 256
-"""Comparisons whose sums over arrangements are in memory together."""
-
-ROUNDING = 1e-9
-"""Relative to what was added up, differences that are equal but for the rounding of floats."""
-
+EXACT_SIGNS = 20  # Most deltas of which every arrangement of signs is enumerated: 524,288, up to the sign of all
+FLIPS = 99_999  # Arrangements drawn, from a fixed seed, where there are more deltas
+PARTS = 10  # Parts in which the resamples are counted, one after the other: all of them as floats take too much memory
+AT_ONCE = 256  # Comparisons whose sums over arrangements are in memory together
+ROUNDING = 1e-9  # Relative to what was added up, differences that are equal but for the rounding of floats
 Floats = npt.NDArray[np.float64]
 
 
@@ -78,24 +64,7 @@ def interval(deltas: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     stands alone. All deltas equal, as of equivalent implementations: that value twice. Fewer than two deltas: NaN.
 
     The promise: a 95 % interval covers at least 93 % at n = 5…10 where the arms are normal or skewed, alike or not, and
-    of spreads up to 1 : 2. Coverage found, in percent, the lowest of n = 5…10 (20,000 simulated studies each):
-
-    | arms                                              | BCa  | Student's t | expanded BCa | this, the hull   |
-    | ------------------------------------------------- | ---- | ----------- | ------------ | ---------------- |
-    | both normal                                       | 84.0 | 94.7        | 92.3         | 95.6             |
-    | both exponential                                  | 81.1 | 95.9        | 90.8         | 96.1             |
-    | both lognormal (σ = 1)                            | 78.5 | 96.8        | 88.9         | 96.9             |
-    | normal; gamma(2)                                  | 82.9 | 94.6        | 91.2         | 95.2             |
-    | normal; exponential                               | 82.7 | 94.6        | 91.1         | 95.2             |
-    | normal; lognormal                                 | 82.7 | 94.4        | 91.3         | 95.3             |
-    | normal; gamma(2) of twice the spread              | 82.4 | 93.3        | 91.0         | 94.4             |
-    | normal; exponential of twice the spread           | 81.4 | 92.5        | 89.9         | 93.6             |
-    | normal; lognormal of twice the spread             | 79.8 | 91.7        | 89.2         | 93.0             |
-
-    It ends where all of the noise is skewed and in one arm: gamma(2) 92.9, exponential 90.3, lognormal 84.5 (n = 5).
-    Also tried: the hull of t and plain BCa covers at most a tenth of a point more than t in these rows, Johnson's
-    skew-adjusted t no more than t; Hesterberg's skewness-adjusted t falls to 72 where both arms are lognormal. Under
-    normal noise the hull is 7 to 9 % wider than t.
+    of spreads up to 1 : 2. Coverage found, and what else was tried: docs/statistics-notes.md, The interval of a mean.
 
     Args:
         deltas: (n,), the variant less the baseline in each seed.

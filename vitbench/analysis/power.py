@@ -18,31 +18,15 @@ from statistics import NormalDist
 
 from vitbench.analysis.multiplicity import ALPHA, reachable
 
-POWER = 0.8
-"""The power that plans ask for."""
-
-MOST_SEEDS = 1000
-"""More than this many seeds are no plan."""
-
-LARGEST_EFFECT = 50.0
-"""Shown with certainty wherever anything can be: searches for an effect end here."""
-
-LIKE_SPREADS, MOST_TIMES = 1.25, 10.0
-"""See :func:`vitbench.analysis.differences.rule`."""
-
-STEPS, COARSE = 128, 32
-"""Steps of an integral's grid, and of one over two variables."""
-
-OVERLAP = 0.7
-"""Where few splits reject, these and a large t are not quite the same samples; fitted to simulation."""
-
-MOST_COUNTED = 10
-"""Runs in an arm beyond which the steps between permutation p-values are too small to matter."""
-
+POWER = 0.8  # The power that plans ask for
+MOST_SEEDS = 1000  # More than this many seeds are no plan
+LARGEST_EFFECT = 50.0  # Shown with certainty wherever anything can be: searches for an effect end here
+LIKE_SPREADS, MOST_TIMES = 1.25, 10.0  # See :func:`vitbench.analysis.differences.rule`
+STEPS, COARSE = 128, 32  # Steps of an integral's grid, and of one over two variables
+OVERLAP = 0.7  # Where few splits reject, these and a large t are not quite the same samples; fitted to simulation
+MOST_COUNTED = 10  # Runs in an arm beyond which the steps between permutation p-values are too small to matter
 LARGEST_T, ROUNDING = 1000.0, 1e-13
-BISECTIONS = 30
-"""Steps of a search for an effect: to 50 / 2^30, which is 5e-8."""
-
+BISECTIONS = 30  # Steps of a search for an effect: to 50 / 2^30, which is 5e-8
 NORMAL = NormalDist()
 
 

@@ -17,10 +17,10 @@ from vitbench.analysis import timings
 from vitbench.analysis.sides import Timing
 from vitbench.analysis.timings import FEW, Measurement
 from vitbench.store import TimeValues
+from vitbench.wording import plural
 
 SLOWER, FASTER, UNDECIDED, EQUIVALENT = "slower", "faster", "undecided", "equivalent"
-IDENTICAL = "identical"
-"""Said of two results that agree in every digit: there is nothing to be tested."""
+IDENTICAL = "identical"  # Said of two results that agree in every digit: there is nothing to be tested
 TOO_FEW = "too few samples"
 OK_NOW = "ok now"
 WORDS = (SLOWER, TOO_FEW, UNDECIDED, EQUIVALENT, IDENTICAL, FASTER, OK_NOW)
@@ -37,27 +37,16 @@ FEWEST_PROCESSES = 2
 
 @dataclass(frozen=True)
 class Change:
-    """Change of one timing between two arms.
+    """Change of one timing between two arms."""
 
-    Attributes:
-        label: what was timed, in words.
-        word: one of WORDS, the new state of a timing that was ok and is not any more, or which arm alone has it.
-        old: latency in A, ms; None where it was not ok there, or is not there.
-        new: latency in B, ms.
-        ratio: B/A; above 1 is slower.
-        note: the reason of a state, for a reader.
-        doubtful: whether one of the two timings is not to be relied on.
-        lost: whether it was ok in A, and is in B but not ok.
-    """
-
-    label: str
-    word: str
-    old: Measurement | None = None
-    new: Measurement | None = None
-    ratio: Measurement | None = None
-    note: str = ""
-    doubtful: bool = False
-    lost: bool = False
+    label: str  # what was timed, in words
+    word: str  # one of WORDS, the new state of a timing that was ok and is not any more, or which arm alone has it
+    old: Measurement | None = None  # latency in A, ms; None where it was not ok there, or is not there
+    new: Measurement | None = None  # latency in B, ms
+    ratio: Measurement | None = None  # B/A; above 1 is slower
+    note: str = ""  # the reason of a state, for a reader
+    doubtful: bool = False  # whether one of the two timings is not to be relied on
+    lost: bool = False  # whether it was ok in A, and is in B but not ok
 
     @property
     def judged(self) -> bool:
@@ -77,28 +66,22 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes from A to B.
+    """Changes from A to B."""
 
-    Attributes:
-        changes: what is no longer ok, then by ratio, slowest change first.
-        alone: what only one side has.
-        neither: number of timings that both plan and that are ok in neither.
-    """
-
-    changes: tuple[Change, ...]
-    alone: tuple[Change, ...] = ()
-    neither: int = 0
+    changes: tuple[Change, ...]  # what is no longer ok, then by ratio, slowest change first
+    alone: tuple[Change, ...] = ()  # what only one side has
+    neither: int = 0  # number of timings that both plan and that are ok in neither
 
     def summary(self, fail_over: float | None) -> str:
         """Counts by word, and of the regressions where a limit is given, in one line."""
         counts = Counter(c.word for c in (*self.changes, *self.alone))
         parts = [f"{counts[w]} {w}" for w in sorted(counts, key=_severity)]
         parts += [f"{self.neither} ok in neither"] if self.neither else []
-        text = f"{counted(counts.total() + self.neither, 'timing')}: {', '.join(parts)}"
+        text = f"{plural(counts.total() + self.neither, 'timing')}: {', '.join(parts)}"
         if fail_over is None:
             return text
         regressions = sum(c.regressed(fail_over) for c in self.changes)
-        text += f"; {counted(regressions, 'regression') if regressions else 'no regression'}"
+        text += f"; {plural(regressions, 'regression') if regressions else 'no regression'}"
         return f"{text} beyond {100 * fail_over:g} %"
 
 
@@ -173,8 +156,3 @@ def order(change: Change) -> tuple[int, float, int, str]:
     """Sorts changes, worst first."""
     group = 0 if change.lost else 1 if change.ratio is not None else 2
     return group, -change.ratio.estimate if change.ratio else 0.0, _severity(change.word), change.label
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 timing, 2 timings."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

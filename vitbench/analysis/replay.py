@@ -19,20 +19,15 @@ from vitbench.analysis.verdicts import Comparison, Judged, keys, pairs, weights_
 from vitbench.config.suite import Test
 from vitbench.store.info import LookPlan
 
-DECIDED = frozenset({"better", "worse", "equivalent", "invalid"})
-"""Verdicts with which a comparison stops."""
+DECIDED = frozenset({"better", "worse", "equivalent", "invalid"})  # Verdicts with which a comparison stops
 
 
 @dataclass(frozen=True)
 class Looking:
-    """The looks of a plan, and which of its runs have finished.
+    """The looks of a plan, and which of its runs have finished."""
 
-    Attributes:
-        plan: the looks.
-        finished: (device, cell) → seed → whether its run needs no further attempt, of the runs that are planned.
-    """
-
-    plan: LookPlan
+    plan: LookPlan  # the looks
+    # (device, cell) → seed → whether its run needs no further attempt, of the runs that are planned
     finished: Mapping[tuple[str, str], Mapping[int, bool]]
 
     @classmethod
@@ -57,15 +52,10 @@ class Looking:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Verdicts after all looks so far, and the seeds that are needed next.
+    """Verdicts after all looks so far, and the seeds that are needed next."""
 
-    Attributes:
-        judged: the comparisons, each by the look that decided it, else by the latest.
-        seeds: cell → seeds that it is trained with, up to the next look.
-    """
-
-    judged: list[Judged]
-    seeds: dict[str, int]
+    judged: list[Judged]  # the comparisons, each by the look that decided it, else by the latest
+    seeds: dict[str, int]  # cell → seeds that it is trained with, up to the next look
 
 
 def replay(

@@ -68,27 +68,17 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Table → its columns beside ``file``, see :class:`~vitbench.store.Attempt`."""
 
-WORDS = frozenset({"file", "unstable", "environment_json", *NOT_NUMBERS, *WHERE})
-"""Columns that are no float64."""
-
-CACHE, LEAST_KEPT = "cache", 500
-"""Folder in a study's; records in a segment whose rows are worth a file there."""
-
-NONE = json.dumps(())
-"""The notices of most records."""
+WORDS = frozenset({"file", "unstable", "environment_json", *NOT_NUMBERS, *WHERE})  # Columns that are no float64
+CACHE, LEAST_KEPT = "cache", 500  # Folder in a study's; records in a segment whose rows are worth a file there
+NONE = json.dumps(())  # The notices of most records
 
 
 @dataclass(frozen=True)
 class Results:
-    """A study's records as tables.
+    """A study's records as tables."""
 
-    Attributes:
-        tried: trial id → its attempts in order.
-        tables: see :data:`TABLES`; in no order.
-    """
-
-    tried: Mapping[str, list[Attempt]]
-    tables: Mapping[str, pd.DataFrame]
+    tried: Mapping[str, list[Attempt]]  # trial id → its attempts in order
+    tables: Mapping[str, pd.DataFrame]  # see :data:`TABLES`; in no order
 
     @functools.cached_property
     def standing(self) -> dict[str, Attempt]:

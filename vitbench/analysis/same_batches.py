@@ -25,8 +25,7 @@ class Unlike:
 
     seed: int
     cells: tuple[str, ...]
-    most: str
-    """One of the others."""
+    most: str  # One of the others
 
 
 def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]:

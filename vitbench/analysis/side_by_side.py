@@ -19,30 +19,26 @@ from typing import TypeVar
 from vitbench.analysis.arms import Arm, Trained, arms_of
 from vitbench.analysis.conditions import Condition, conditions_of
 from vitbench.analysis.frames import level
-from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, alone, change, counted, order
+from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, alone, change, order
 from vitbench.analysis.sides import HARDWARE, ComparisonError, Timing
 from vitbench.analysis.timings import FEW
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 from vitbench.config.recipe import TrainSpec
 from vitbench.store import PlannedTrial
+from vitbench.wording import plural
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class TimingRow:
-    """One timing in all arms.
+    """One timing in all arms."""
 
-    Attributes:
-        timings: of each arm; None where it is not planned.
-        bases: of each arm, the number of the arm that it is compared with; None of the first, and where one of the two
-            does not plan it.
-        changes: of each arm against that one; None, too, where neither is ok.
-    """
-
-    timings: tuple[Timing | None, ...]
+    timings: tuple[Timing | None, ...]  # of each arm; None where it is not planned
+    # of each arm, the number of the arm that it is compared with; None of the first, and where one of the two does not
+    # plan it
     bases: tuple[int | None, ...]
-    changes: tuple[Change | None, ...]
+    changes: tuple[Change | None, ...]  # of each arm against that one; None, too, where neither is ok
 
     @property
     def first(self) -> Timing:
@@ -73,44 +69,29 @@ class TimingRow:
 
 @dataclass(frozen=True)
 class CellRow:
-    """One trained cell in all arms.
+    """One trained cell in all arms."""
 
-    Attributes:
-        label: of the cell, in the first arm that plans it.
-        cells: of each arm; None where it is not planned.
-        bases: see :class:`TimingRow`.
-        judged: of each arm against that one, seed by seed; None of the first, and where that cannot be.
-        apart: of each arm, in what it was trained otherwise than that one: "data", and fields of the recipe with
-            both values.
-    """
-
-    label: str
-    cells: tuple[Trained | None, ...]
-    bases: tuple[int | None, ...]
+    label: str  # of the cell, in the first arm that plans it
+    cells: tuple[Trained | None, ...]  # of each arm; None where it is not planned
+    bases: tuple[int | None, ...]  # see :class:`TimingRow`
+    # of each arm against that one, seed by seed; None of the first, and where that cannot be
     judged: tuple[Judged | None, ...]
+    # of each arm, in what it was trained otherwise than that one: "data", and fields of the recipe with both values
     apart: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Several arms, row by row.
+    """Several arms, row by row."""
 
-    Attributes:
-        arms: two or more.
-        conditions: under what they came about.
-        timings: in the order of the first arm that plans each.
-        cells: likewise.
-        pairs: (number of an arm, number of one that it is compared with), in their order; of every arm but the first
-            there is one at least.
-        margin: fraction by which latencies may differ and still be equivalent.
-    """
-
-    arms: tuple[Arm, ...]
-    conditions: tuple[Condition, ...]
-    timings: tuple[TimingRow, ...]
-    cells: tuple[CellRow, ...]
+    arms: tuple[Arm, ...]  # two or more
+    conditions: tuple[Condition, ...]  # under what they came about
+    timings: tuple[TimingRow, ...]  # in the order of the first arm that plans each
+    cells: tuple[CellRow, ...]  # likewise
+    # (number of an arm, number of one that it is compared with), in their order; of every arm but the first there is
+    # one at least
     pairs: tuple[tuple[int, int], ...]
-    margin: float
+    margin: float  # fraction by which latencies may differ and still be equivalent
 
     def exit_status(self, fail_over: float | None) -> int:
         """1 where a timing of a later study regressed against the first study's on the same type of device.
@@ -124,7 +105,7 @@ class SideBySide:
         bases = [row.timings[base] for row in self.timings for base in row.bases if base is not None]
         cells = [row.cells[base] for row in self.cells for base in row.bases if base is not None]
         if not any(t and t.values for t in bases) and not any(cell and cell.runs for cell in cells):
-            raise ComparisonError(f"nothing to compare: none of the {counted(len(bases), 'timing')} was ok in A")
+            raise ComparisonError(f"nothing to compare: none of the {plural(len(bases), 'timing')} was ok in A")
         if fail_over is None:
             return 0
         judged = [n for n in range(len(self.arms)) if self.limit(n, fail_over) is not None]
@@ -161,7 +142,7 @@ class SideBySide:
             verdicts = Counter(verdict(row.judged[number]) for row in rows if row.judged[number])
             if verdicts:
                 counts = ", ".join(f"{n} {word}" for word, n in verdicts.most_common())
-                lines.append(f"{who}test accuracy of {counted(verdicts.total(), 'cell')}: {counts}")
+                lines.append(f"{who}test accuracy of {plural(verdicts.total(), 'cell')}: {counts}")
         return lines
 
     def against(self, number: int, base: int) -> str:
@@ -226,7 +207,7 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
     timings, cells = _timings(arms, candidates, margin), _cells(arms, candidates)
     shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]
     if not any(shared):
-        each = ", ".join(f"{counted(len(arm.timings), 'timing')} and {counted(len(arm.cells), 'trained cell')} in "
+        each = ", ".join(f"{plural(len(arm.timings), 'timing')} and {plural(len(arm.cells), 'trained cell')} in "
                          f"{arm.letter}" for arm in arms)  # fmt: skip
         raise ComparisonError(
             f"nothing to compare: {each}, and none is in two of them; model, dtype, batch size and mode are part of "

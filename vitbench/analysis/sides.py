@@ -54,23 +54,14 @@ class Platform:
 
 @dataclass(frozen=True)
 class Timing:
-    """One timing of one arm.
+    """One timing of one arm."""
 
-    Attributes:
-        label: what was timed, in words.
-        state: of its record, or "pending"; always "ok" for pytest-benchmark, which leaves out what failed.
-        reason: why it is not ok.
-        values: where it is ok. Of a benchmark they hold the samples and nothing else.
-        unstable: why it is not to be relied on; empty where nothing speaks against it.
-        planned: the trial; None of a benchmark.
-    """
-
-    label: str
-    state: str
-    reason: str = ""
-    values: TimeValues | None = None
-    unstable: tuple[str, ...] = ()
-    planned: PlannedTrial | None = None
+    label: str  # what was timed, in words
+    state: str  # of its record, or "pending"; always "ok" for pytest-benchmark, which leaves out what failed
+    reason: str = ""  # why it is not ok
+    values: TimeValues | None = None  # where it is ok. Of a benchmark they hold the samples and nothing else
+    unstable: tuple[str, ...] = ()  # why it is not to be relied on; empty where nothing speaks against it
+    planned: PlannedTrial | None = None  # the trial; None of a benchmark
 
 
 def timed(path: Path, planned: PlannedTrial, label: str, record: Record) -> Timing:

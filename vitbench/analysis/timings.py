@@ -27,23 +27,15 @@ from vitbench.analysis.paired import Interval
 from vitbench.store import TimeValues
 
 DRAWS = 2000
-LEVEL = 0.95
-"""Confidence of the intervals."""
-
-FENCE = 3.0
-"""Interquartile ranges beyond the quartiles at which a sample is an outlier (Tukey's outer fence)."""
-
+LEVEL = 0.95  # Confidence of the intervals
+FENCE = 3.0  # Interquartile ranges beyond the quartiles at which a sample is an outlier (Tukey's outer fence)
 UNSTEADY = 0.10
 """Largest relative half-width of an interval that passes for a stable timing: of the ratio to the baseline, since what
 moved both moved no ratio, and of the latency where nothing was timed beside it."""
 
 WIDE = "the 95 % interval of its "
-BESIDE = "other processes ran beside it"
-"""How the reason begins of a timing whose interval is too wide."""
-
-FEW = 6
-"""Samples, over all processes, below which there is no interval: it would be a guess."""
-
+BESIDE = "other processes ran beside it"  # How the reason begins of a timing whose interval is too wide
+FEW = 6  # Samples, over all processes, below which there is no interval: it would be a guess
 Floats = npt.NDArray[np.float64]
 
 
@@ -160,22 +152,14 @@ def impossible(values: TimeValues) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates that a timing achieved, and as a fraction of the ceilings measured on its device.
+    """Rates that a timing achieved, and as a fraction of the ceilings measured on its device."""
 
-    Attributes:
-        flops_per_s: operations of the function over the latency.
-        bytes_per_s: compulsory traffic over the latency.
-        of_flops: the first over the ceiling of a matrix product.
-        of_bytes: the second over the ceiling of a copy.
-        intensity: operations per byte.
-        of_roofline: the time that the slower of the two ceilings allows over the latency (Williams et al. 2009).
-    """
-
-    flops_per_s: float | None = None
-    bytes_per_s: float | None = None
-    of_flops: float | None = None
-    of_bytes: float | None = None
-    intensity: float | None = None
+    flops_per_s: float | None = None  # operations of the function over the latency
+    bytes_per_s: float | None = None  # compulsory traffic over the latency
+    of_flops: float | None = None  # the first over the ceiling of a matrix product
+    of_bytes: float | None = None  # the second over the ceiling of a copy
+    intensity: float | None = None  # operations per byte
+    # the time that the slower of the two ceilings allows over the latency (Williams et al. 2009)
     of_roofline: float | None = None
 
 

@@ -40,104 +40,73 @@ spent at that look. Of an earlier look than the last an open comparison is undec
 BY_LESS = "by less than the margin"
 """Stands after "better" or "worse" where a difference is certain and also equivalent."""
 
-POWER = 0.5
-"""Power at the margin below which a planned comparison is underpowered."""
-
-MOST_FAILED = 1
-"""Seeds that may have failed. With one missing the comparison goes on, marked as one over survivors."""
+POWER = 0.5  # Power at the margin below which a planned comparison is underpowered
+MOST_FAILED = 1  # Seeds that may have failed. With one missing the comparison goes on, marked as one over survivors.
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A variant against its baseline.
+    """A variant against its baseline."""
 
-    Attributes:
-        label: what is compared, in words.
-        deltas: (n,), variant less baseline in each seed that both finished, in the unit of the result.
-        planned: seeds planned.
-        failed: seeds in which the variant or the baseline failed or diverged; one that is still to come did not.
-        variant: (n,), the variant's results in the same seeds; of an interaction the sum of the two cells that count
-            positive. Empty where nothing but the differences is known, which are paired then.
-        baseline: (n,), the baseline's; of an interaction the sum of the other two.
-        seeds: (n,), the seeds, in the order of the deltas; empty where unknown.
-        blocks: pairs of cells (of an interaction, fours) that the deltas are means over.
-        distinct: number of them that are no repetition of another by equivalent implementations.
-        unmatched: planned pairs of runs of which one or both have no usable result.
-        factors: (axis, value, value that it is compared with) of each axis whose values are compared; empty of cells.
-        cells: the variant and the baseline by their labels, where no more than these two are compared.
-        equivalent: whether the variant is equivalent to its baseline in every block, so that the deltas are noise.
-        paired: whether the arms share what they start from in each seed, by their specification.
-        expected: what a hypothesis of the suite says of it: "higher", "lower" or "equal"; None where none does.
-        key: equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown.
-        lent: whether it is of implementations of one function alone, of which one is trained for all: further seeds
-            tell nothing of it.
-    """
-
-    label: str
-    deltas: tuple[float, ...]
-    planned: int
-    failed: int = 0
+    label: str  # what is compared, in words
+    deltas: tuple[float, ...]  # (n,), variant less baseline in each seed that both finished, in the unit of the result
+    planned: int  # seeds planned
+    failed: int = 0  # seeds in which the variant or the baseline failed or diverged; one that is still to come did not
+    # (n,), the variant's results in the same seeds; of an interaction the sum of the two cells that count positive.
+    # Empty where nothing but the differences is known, which are paired then
     variant: tuple[float, ...] = ()
-    baseline: tuple[float, ...] = ()
-    seeds: tuple[int, ...] = ()
-    blocks: int = 1
-    distinct: int = 1
-    unmatched: int = 0
+    baseline: tuple[float, ...] = ()  # (n,), the baseline's; of an interaction the sum of the other two
+    seeds: tuple[int, ...] = ()  # (n,), the seeds, in the order of the deltas; empty where unknown
+    blocks: int = 1  # pairs of cells (of an interaction, fours) that the deltas are means over
+    distinct: int = 1  # number of them that are no repetition of another by equivalent implementations
+    unmatched: int = 0  # planned pairs of runs of which one or both have no usable result
+    # (axis, value, value that it is compared with) of each axis whose values are compared; empty of cells
     factors: tuple[tuple[str, str, str], ...] = ()
+    # the variant and the baseline by their labels, where no more than these two are compared
     cells: tuple[str, ...] = ()
+    # whether the variant is equivalent to its baseline in every block, so that the deltas are noise
     equivalent: bool = False
-    paired: bool = False
+    paired: bool = False  # whether the arms share what they start from in each seed, by their specification
+    # what a hypothesis of the suite says of it: "higher", "lower" or "equal"; None where none does
     expected: str | None = None
+    # equal for comparisons of the same runs, whichever is the variant: one hypothesis; empty where unknown
     key: bytes = b""
+    # whether it is of implementations of one function alone, of which one is trained for all: further seeds tell
+    # nothing of it
     lent: bool = False
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Verdict on a comparison and the numbers behind it; those that so few seeds do not tell are NaN.
+    """Verdict on a comparison and the numbers behind it; those that so few seeds do not tell are NaN."""
 
-    Attributes:
-        comparison: the comparison.
-        family: hypotheses of the report, over which p is corrected.
-        burden: comparisons by which p is multiplied at Holm's first step, the worst case: all weights over its own.
-        n: seeds that both finished.
-        mean: of the deltas.
-        interval: confidence interval of the mean, by Welch's t or by that of paired differences.
-        paired: whether by the latter.
-        p: that the verdict goes by: of :func:`vitbench.analysis.differences.rule`, or of the paired t.
-        p_permutation: beside it, of the studentised permutation test, or of the sign-flip test.
-        p_holm: p after Holm's correction over the report, at a look as often as its level goes into α. Of an invalid
-            comparison all are NaN.
-        verdict: see :data:`Verdict`.
-        words: the verdict in words: "worse, by less than the margin" where a difference is certain and equivalent.
-        below_noise_floor: whether the mean is no further from 0 than equivalent implementations are from one another.
-        improvement: probability that a run of the variant beats one of the baseline. NaN where the deltas are means
-            over several blocks: these lie closer together than runs, and one would beat the other far too often.
-        seeds_needed: to decide it with 80 % power, were the difference and the spread what they look like: to tell it
-            from 0 or from the margin, whichever takes fewer; None where none can be said, or more than 1,000.
-        confidence: of the interval, 0.95; at a look 1 less the level that the verdict goes by, of one comparison: that
-            of differences for better and worse, else that of equivalence. So the interval of what is better excludes
-            0, and that of what is equivalent lies within the margin, however early it stopped.
-        look: seeds at the look that it is judged by; 0 where the plan has none, or before the first.
-    """
-
-    comparison: Comparison
-    family: int
-    burden: float
-    n: int
-    mean: float
-    interval: Interval
-    paired: bool
-    p: float
-    p_permutation: float
+    comparison: Comparison  # the comparison
+    family: int  # hypotheses of the report, over which p is corrected
+    burden: float  # comparisons by which p is multiplied at Holm's first step, the worst case: all weights over its own
+    n: int  # seeds that both finished
+    mean: float  # of the deltas
+    interval: Interval  # confidence interval of the mean, by Welch's t or by that of paired differences
+    paired: bool  # whether by the latter
+    p: float  # that the verdict goes by: of :func:`vitbench.analysis.differences.rule`, or of the paired t
+    p_permutation: float  # beside it, of the studentised permutation test, or of the sign-flip test
+    # p after Holm's correction over the report, at a look as often as its level goes into α. Of an invalid comparison
+    # all are NaN
     p_holm: float
-    verdict: Verdict
-    words: str
+    verdict: Verdict  # see :data:`Verdict`
+    words: str  # the verdict in words: "worse, by less than the margin" where a difference is certain and equivalent
+    # whether the mean is no further from 0 than equivalent implementations are from one another
     below_noise_floor: bool
+    # probability that a run of the variant beats one of the baseline. NaN where the deltas are means over several
+    # blocks: these lie closer together than runs, and one would beat the other far too often
     improvement: float
+    # to decide it with 80 % power, were the difference and the spread what they look like: to tell it from 0 or from
+    # the margin, whichever takes fewer; None where none can be said, or more than 1,000
     seeds_needed: int | None
+    # of the interval, 0.95; at a look 1 less the level that the verdict goes by, of one comparison: that of differences
+    # for better and worse, else that of equivalence. So the interval of what is better excludes 0, and that of what is
+    # equivalent lies within the margin, however early it stopped
     confidence: float = CONFIDENCE
-    look: int = 0
+    look: int = 0  # seeds at the look that it is judged by; 0 where the plan has none, or before the first
 
     @property
     def survivors(self) -> bool:

@@ -28,8 +28,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 NOTES = ("unrecorded-machine", "other-machines", "other-images", "fallback-data", "one-process", "unstable-timings",
          "records-set-aside")  # fmt: skip
 """Limits of a comparison that a terminal shows, too; the page has all of them."""
-NARROW = 72
-"""Columns of a terminal below which numbers go under the word, so that words stay whole."""
+NARROW = 72  # Columns of a terminal below which numbers go under the word, so that words stay whole
 
 
 def fraction(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:

@@ -16,8 +16,7 @@ from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
 from vitbench.component_facts import Facts
 
-WIDE = 240
-"""Columns of a list that goes into a file or another program, where nothing is cut off."""
+WIDE = 240  # Columns of a list that goes into a file or another program, where nothing is cut off
 
 
 @click.command()

@@ -16,18 +16,14 @@ from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
 from vitbench.store import Record, StudyFolder
 from vitbench.wording import duration
 
-SECONDS = 1.0
-"""Time between two looks."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as of any command: 0 says that the study has ended."""
+SECONDS = 1.0  # Time between two looks
+INTERRUPTED = 130  # Exit status after Ctrl-C, as of any command: 0 says that the study has ended
 SHADES = {**COLOURS, RUNNING: "cyan", PENDING: "bright_black"}
 FIRST = ("ok", "unsupported")
 LAST = (RUNNING, PENDING)
 """States in the bar's order: what came out well, what did not, what is at work, what is to come."""
-LINES_APART = 9
-"""Lines of the view beside its lists: name, bar, counts, pace, and the heads of the lists."""
-LEAST_LINES = 2
-"""Fewest lines of each list, however low the terminal is."""
+LINES_APART = 9  # Lines of the view beside its lists: name, bar, counts, pace, and the heads of the lists
+LEAST_LINES = 2  # Fewest lines of each list, however low the terminal is
 
 
 def follow(study: StudyFolder, console: Console) -> int:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from vitbench.timing.stages import Stage, Summary
 
 
-UNSTEADY = 0.2
-"""Interquartile range of a model's passes, over their median, above which a summary says so."""
+UNSTEADY = 0.2  # Interquartile range of a model's passes, over their median, above which a summary says so
 
 
 def of_one_model(function: Callable[..., None]) -> Callable[..., None]:

@@ -28,8 +28,7 @@ from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.store.study import study_folder
 from vitbench.wording import plural
 
-MAX_PRINTED = 200
-"""Trials, and excluded combinations, that a plan prints unless all are asked for."""
+MAX_PRINTED = 200  # Trials, and excluded combinations, that a plan prints unless all are asked for
 
 
 def print_plan(

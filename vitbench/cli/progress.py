@@ -18,8 +18,7 @@ from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneVa
 from vitbench.wording import duration
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
-MAX_SHOWN = 8
-"""Running trials that have a line of their own; the others are counted."""
+MAX_SHOWN = 8  # Running trials that have a line of their own; the others are counted
 
 
 class LiveReporter:
@@ -28,22 +27,19 @@ class LiveReporter:
     def __init__(self, console: Console) -> None:
         self.console, self.total, self.done = console, 0, 0
         self.states: Counter[str] = Counter()
-        self.running: dict[str, tuple[str, str, float]] = {}
-        """Trial → its name, what it last said, and when it began."""
+        self.running: dict[str, tuple[str, str, float]] = {}  # Trial → its name, what it last said, and when it began
         self.progress = Progress(
             BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"),
             console=console,
         )  # fmt: skip
         self.task = self.progress.add_task("", total=None, left="")
         self.live: Live | None = None
-        self.costs: dict[str, float] = {}
-        """Trial → seconds that it was estimated to take, of those that are left."""
+        self.costs: dict[str, float] = {}  # Trial → seconds that it was estimated to take, of those that are left
         self.spent, self.left, self.took = 0.0, 0.0, 0.0
         """Estimated seconds of the trials that have ended, and of those that are left; what the former took."""
         self.begun, self.ends = 0.0, 0.0
         """When the first trial began, and when the last will have ended, as of the last that has."""
-        self.refused: set[str] = set()
-        """Why trials are unsupported, as far as it has been said."""
+        self.refused: set[str] = set()  # Why trials are unsupported, as far as it has been said
 
     def __enter__(self) -> Self:
         return self

@@ -9,28 +9,21 @@ from dataclasses import dataclass
 
 from vitbench.wording import nearest
 
-OF_TIMM = "timm:"
-"""Prefix of the name of a model, or of weights, of timm's."""
+OF_TIMM = "timm:"  # Prefix of the name of a model, or of weights, of timm's
 
 
 @dataclass(frozen=True)
 class ArchitectureFacts:
-    """Facts about an architecture that need no model.
+    """Facts about an architecture that need no model."""
 
-    Attributes:
-        source: paper or repository that defines it.
-        of_components: it is put together from components, in sizes of the spec; any other has its own and no other.
-        flops_per_pixel: of one that has not: operations of the forward pass of an RGB image for each of its pixels, a
-            multiply-add counting two; the classifier counts as nothing. None: they are counted in the built model.
-        vmap: torch.vmap can run several of them as one.
-        package: that it needs.
-    """
-
-    source: str
+    source: str  # paper or repository that defines it
+    # it is put together from components, in sizes of the spec; any other has its own and no other
     of_components: bool = False
+    # of one that has not: operations of the forward pass of an RGB image for each of its pixels, a multiply-add
+    # counting two; the classifier counts as nothing. None: they are counted in the built model
     flops_per_pixel: int | None = 0
-    vmap: bool = True
-    package: str | None = None
+    vmap: bool = True  # torch.vmap can run several of them as one
+    package: str | None = None  # that it needs
 
 
 ARCHITECTURES: Mapping[str, ArchitectureFacts] = {

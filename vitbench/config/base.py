@@ -66,11 +66,8 @@ def dumps(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-RARELY = 100_000
-"""Objects made, in excess of those that were let go, before a search for cycles among them."""
-
-ID_LENGTH = 20
-"""Hex digits of a trial's id."""
+RARELY = 100_000  # Objects made, in excess of those that were let go, before a search for cycles among them
+ID_LENGTH = 20  # Hex digits of a trial's id
 
 
 def digest(value: object, length: int = ID_LENGTH) -> str:

@@ -20,8 +20,7 @@ DECODER_HEAD_WIDTH = 32
 OF_ANY = frozenset({"architecture", "image_size", "channels", "num_classes"})
 """Fields that a model of any architecture has."""
 
-RESIDUALS = {True: "plain", False: "none"}
-"""Earlier values of ``residual``, a boolean before it was a slot → component."""
+RESIDUALS = {True: "plain", False: "none"}  # Earlier values of ``residual``, a boolean before it was a slot → component
 
 
 class ModelSpec(Strict):

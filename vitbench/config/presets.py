@@ -8,8 +8,7 @@ from typing import Any
 
 from vitbench.config.model import ModelSpec
 
-TORCHS_NORM = "layernorm(eps=1e-05)"
-"""Layer norm with PyTorch's default epsilon."""
+TORCHS_NORM = "layernorm(eps=1e-05)"  # Layer norm with PyTorch's default epsilon
 
 
 def _vit(dim: int, depth: int, heads: int, patch_size: int) -> ModelSpec:

@@ -43,9 +43,7 @@ from vitbench.wording import nearest, plural, printable
 MAX_TRIALS = 10_000
 """Trials above which a suite must be asked for by number: a slip in an axis is a week of machine time."""
 
-MOST_TRIALS = 1_000_000
-"""Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant."""
-
+MOST_TRIALS = 1_000_000  # Trials that ``--yes`` allows: more of them do not fit into memory, whatever was meant
 KEYS = ("suite", *TABLES, "axes", "variants", "tune", "facts", "goals", "resources", "device", "small")
 
 

@@ -24,12 +24,10 @@ Level = Literal[
 projections of its input and its output."""
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rate = Annotated[float, Field(ge=0.0, le=1e12)]
-Alpha = Annotated[float, Field(ge=0.0, le=1000.0)]
-"""Both parameters of a Beta distribution."""
+Alpha = Annotated[float, Field(ge=0.0, le=1000.0)]  # Both parameters of a Beta distribution
 
 
-OF_A_BATCH = 10_000
-"""Images of each official batch of CIFAR-10."""
+OF_A_BATCH = 10_000  # Images of each official batch of CIFAR-10
 
 
 class DataSpec(Strict):
@@ -214,9 +212,7 @@ class TrainSpec(Strict):
         return value
 
 
-SEEDS_OF_A_MASTER = 1000
-"""Seeds that a master seed gives: with 7 they are 7000, 7001, …"""
-
+SEEDS_OF_A_MASTER = 1000  # Seeds that a master seed gives: with 7 they are 7000, 7001, …
 FIRST_LOOK = 4
 """Seeds below which no comparison is decided, and so the fewest at which a look is worth its share of the error."""
 

@@ -26,8 +26,7 @@ class Shipped(NamedTuple):
     question: str
     cost: str
     expected: str
-    small: bool
-    """Whether it has a small form (``--small``)."""
+    small: bool  # Whether it has a small form (``--small``)
 
 
 def names() -> list[str]:

@@ -16,9 +16,7 @@ from vitbench.options import format_number
 from vitbench.registry import name_problem
 from vitbench.wording import nearest
 
-MOST_NAMED = 24
-"""Cells that an error message names."""
-
+MOST_NAMED = 24  # Cells that an error message names
 Value = str | int | float | bool | tuple[Any, ...]
 
 
@@ -38,8 +36,7 @@ def as_text(value: Value) -> str:
     return value if isinstance(value, str) else format_number(value)
 
 
-BETWEEN = " · "
-"""The values of a cell's axes in its label."""
+BETWEEN = " · "  # The values of a cell's axes in its label
 
 
 def in_label(axis: str, value: Value) -> str:
@@ -191,10 +188,6 @@ class Cell:
     """One model + training configuration, with the label and the axis values that tell it from the others.
 
     A suite may have a hundred thousand: they share the specs in which they are alike, and are nothing but references.
-
-    Attributes:
-        seeds: with which it is trained.
-        settings: of the nuisance axes, to choose from; empty where there is nothing to tune.
     """
 
     label: str
@@ -204,8 +197,8 @@ class Cell:
     train: TrainTable | None
     time: TimeTable | None
     published: Published | None = None
-    seeds: tuple[int, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    seeds: tuple[int, ...] = ()  # with which it is trained
+    settings: tuple[Setting, ...] = ()  # of the nuisance axes, to choose from; empty where there is nothing to tune
 
 
 class ExpandedSuite(Strict):

@@ -29,8 +29,7 @@ LIMITS = {
     "string_too_short": "{min_length} or more characters",
     "string_too_long": "at most {max_length} characters",
 }
-SHOWN = 100
-"""Messages of one file that a user is shown; the others are counted."""
+SHOWN = 100  # Messages of one file that a user is shown; the others are counted
 
 
 class SpecError(UserError, ValueError):

@@ -25,11 +25,8 @@ TABLES: Mapping[str, type[BaseModel]] = {
 SHARED = frozenset(f"data.{name}" for name in ("name", "path", "download", "fallback"))
 """Fields that are the same in all cells of a study."""
 
-OF_ALL_CELLS = ("seeds", "implementations")
-"""Keys of [train] that no cell has of its own."""
-
-BUDGETS = ("epochs", "images", "flops")
-"""Keys of [train], one of which says how long a run is."""
+OF_ALL_CELLS = ("seeds", "implementations")  # Keys of [train] that no cell has of its own
+BUDGETS = ("epochs", "images", "flops")  # Keys of [train], one of which says how long a run is
 
 
 class SuiteTables:

@@ -10,10 +10,8 @@ from typing import Any
 from vitbench.config.suite_errors import SpecError
 
 MAX_SUITE_BYTES = 1 << 20
-MAX_DEPTH = 16
-"""Tables and arrays inside one another: a suite has six."""
-MAX_DOTS = 1_000
-"""Dots in a key: the parser takes time and memory that grow with the square of its parts."""
+MAX_DEPTH = 16  # Tables and arrays inside one another: a suite has six
+MAX_DOTS = 1_000  # Dots in a key: the parser takes time and memory that grow with the square of its parts
 
 
 def parse(path: Path, text: str | None = None) -> dict[str, Any]:

@@ -82,8 +82,7 @@ class TrainTrial(TrainingTrial):
         return ensemble_problem(self.model, self.train)
 
 
-MOST_OF_TIMM = 10
-"""The highest level of RandAugment on timm's scale."""
+MOST_OF_TIMM = 10  # The highest level of RandAugment on timm's scale
 
 
 def mismatches(model: ModelSpec, recipe: TrainSpec) -> list[tuple[str, str]]:

@@ -23,28 +23,19 @@ CHUNK_BYTES = {"cuda": 2**25}
 """Type of device → bytes of images that are changed at once there, in whole batches; elsewhere one batch is. On a GPU
 an operation on a batch takes less time than its launch; on a CPU a batch stays in its cache."""
 
-DIGESTED = 2
-"""Batches of the first epoch that go into the digest by which cells are compared."""
+DIGESTED = 2  # Batches of the first epoch that go into the digest by which cells are compared
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some training images, and what is done to them once they are normalised.
+    """Some training images, and what is done to them once they are normalised."""
 
-    Attributes:
-        pixels: (B, 3, height, width) uint8, augmented.
-        labels: (B,) int64.
-        normalise: pixels → float32, see :meth:`vitbench.data.images.Splits.normalise`.
-        wiped: boxes (B, 4) in which images become 0, the mean of the training images.
-        mixes: how images are mixed with one another, and labels with them; None: not at all.
-        patches: (B, P) int64, each image's patches by their numbers, in an order of its own; None: none was asked for.
-    """
-
-    pixels: Tensor
-    labels: Tensor
-    normalise: Callable[[Tensor], Tensor]
-    wiped: tuple[Tensor, ...] = ()
-    mixes: Mixes | None = None
+    pixels: Tensor  # (B, 3, height, width) uint8, augmented
+    labels: Tensor  # (B,) int64
+    normalise: Callable[[Tensor], Tensor]  # pixels → float32, see :meth:`vitbench.data.images.Splits.normalise`
+    wiped: tuple[Tensor, ...] = ()  # boxes (B, 4) in which images become 0, the mean of the training images
+    mixes: Mixes | None = None  # how images are mixed with one another, and labels with them; None: not at all
+    # (B, P) int64, each image's patches by their numbers, in an order of its own; None: none was asked for
     patches: Tensor | None = None
 
     def __len__(self) -> int:

@@ -24,8 +24,7 @@ FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Pillow's name of each format that is read → suffixes of its files. Content of any other is refused."""
 
 IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
-SYNTHETIC_VERSION = 2
-"""Raised whenever the pixels that a seed gives change: the version is the data's identity."""
+SYNTHETIC_VERSION = 2  # Raised whenever the pixels that a seed gives change: the version is the data's identity
 
 
 class DataError(UserError, ValueError):
@@ -38,41 +37,26 @@ class MissingData(DataError):
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """Facts that a model and a recipe must fit: known beforehand of a published set, of a folder once it has been read.
+    """Facts that a model and a recipe must fit: known beforehand of a published set, of a folder once it is read."""
 
-    Attributes:
-        size: height and width, pixels.
-        classes: number of classes.
-        train: training images, before a validation split is cut.
-        test: test images.
-        md5: of a published set's archive, or of its training images' file: the publisher's own checksum, as
-            torchvision states it.
-    """
-
-    size: int | tuple[int, int]
-    classes: int
-    train: int
-    test: int
+    size: int | tuple[int, int]  # height and width, pixels
+    classes: int  # number of classes
+    train: int  # training images, before a validation split is cut
+    test: int  # test images
+    # of a published set's archive, or of its training images' file: the publisher's own checksum, as torchvision states
+    # it
     md5: str = ""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Data that are on disk and readable.
+    """Data that are on disk and readable."""
 
-    Attributes:
-        spec: the suite's, or the synthetic one in its place.
-        identity: see :func:`identity`.
-        class_names: in the order of the labels.
-        facts: spec of the images of each cell that is trained → what was found in them.
-        fallback: why the data are not those that were asked for; None if they are.
-    """
-
-    spec: DataSpec
-    identity: str
-    class_names: tuple[str, ...]
-    facts: Mapping[DataSpec, DatasetFacts]
-    fallback: str | None = None
+    spec: DataSpec  # the suite's, or the synthetic one in its place
+    identity: str  # see :func:`identity`
+    class_names: tuple[str, ...]  # in the order of the labels
+    facts: Mapping[DataSpec, DatasetFacts]  # spec of the images of each cell that is trained → what was found in them
+    fallback: str | None = None  # why the data are not those that were asked for; None if they are
 
 
 PUBLISHED: Mapping[str, DatasetFacts] = MappingProxyType(
@@ -87,15 +71,11 @@ OFFICIAL_BATCHES = {"train": 5, "test": 1}
 """Of CIFAR-10, of 10,000 images each: ``data.subset`` takes the first images of each."""
 
 SYNTHETIC = DatasetFacts(32, 10, 50_000, 10_000)
-SYNTHETIC_GRID = 4
-"""Rows and columns of the blocks into which a synthetic image is divided; an object fills one."""
-
-SYNTHETIC_SIDE = 16
-"""Least height and width of a synthetic image, pixels: a period of a grating in each block."""
+SYNTHETIC_GRID = 4  # Rows and columns of the blocks into which a synthetic image is divided; an object fills one
+SYNTHETIC_SIDE = 16  # Least height and width of a synthetic image, pixels: a period of a grating in each block
 
 
-LEAST_IMAGES = 2
-"""Of training: one image shows nothing that tells two classes apart."""
+LEAST_IMAGES = 2  # Of training: one image shows nothing that tells two classes apart
 
 
 def root() -> Path:

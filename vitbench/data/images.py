@@ -18,15 +18,10 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Images:
-    """Some images and what they show.
+    """Some images and what they show."""
 
-    Attributes:
-        pixels: (n, 3, height, width) uint8.
-        labels: (n,) int64.
-    """
-
-    pixels: Tensor
-    labels: Tensor
+    pixels: Tensor  # (n, 3, height, width) uint8
+    labels: Tensor  # (n,) int64
 
     def __len__(self) -> int:
         return len(self.labels)

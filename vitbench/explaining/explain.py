@@ -43,13 +43,9 @@ SHOWN = 4
 MEASURED = 128
 """Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
 
-NAMED = 5
-"""Classes that a sentence names."""
-
-JUDGED_AT_ONCE = 256
-"""Images in a batch."""
-MAPS_AT_ONCE = 16_000_000
-"""Numbers in the attention maps of all layers of a batch: 64 MB."""
+NAMED = 5  # Classes that a sentence names
+JUDGED_AT_ONCE = 256  # Images in a batch
+MAPS_AT_ONCE = 16_000_000  # Numbers in the attention maps of all layers of a batch: 64 MB
 
 
 def explain_model(file: Path, inputs: Inputs, device: torch.device) -> Explanation:
@@ -258,13 +254,9 @@ NO_OUTPUT = "the model's output is no finite number"
 
 @dataclass(frozen=True)
 class _Seen:
-    """Attention of the pooled tokens of some images; see :class:`vitbench.store.explanation.Explanation`.
+    """Attention of the pooled tokens of some images; see :class:`vitbench.store.explanation.Explanation`."""
 
-    Attributes:
-        shares: (B, N), what each token gives to the pooled vector; None where pooling does not say.
-    """
-
-    shares: Tensor | None
+    shares: Tensor | None  # (B, N), what each token gives to the pooled vector; None where pooling does not say
     attention: Tensor
     last_layer: Tensor
     rollouts: Tensor

@@ -28,19 +28,12 @@ Split = Literal["test", "validation"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """Some images.
+    """Some images."""
 
-    Attributes:
-        pixels: (n, 3, height, width) uint8, of the model's size.
-        labels: of each image the index of its class; None where it is not known.
-        names: of each image.
-        words: which they are.
-    """
-
-    pixels: Tensor
-    labels: tuple[int | None, ...]
-    names: tuple[str, ...]
-    words: str
+    pixels: Tensor  # (n, 3, height, width) uint8, of the model's size
+    labels: tuple[int | None, ...]  # of each image the index of its class; None where it is not known
+    names: tuple[str, ...]  # of each image
+    words: str  # which they are
 
 
 class _Trained(Strict):

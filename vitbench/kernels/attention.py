@@ -21,12 +21,8 @@ from vitbench.kernels import attention_split, attention_streamed, attention_whol
 from vitbench.kernels.attention_memory import INTERPRETED, LOG2_E
 from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole, choose
 
-WIDTHS = (16, 32, 64, 80, 96, 128)
-"""Head widths K that the kernels take."""
-
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-"""Types that the kernels take; sums are float32 in all of them."""
-
+WIDTHS = (16, 32, 64, 80, 96, 128)  # Head widths K that the kernels take
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)  # Types that the kernels take; sums are float32 in all of them
 _PAIRS = {Whole: attention_whole, Split: attention_split}
 """Kernels of which one program has one image's head, or several, to itself."""
 

@@ -12,9 +12,7 @@ from triton.language.extra import libdevice
 
 from vitbench.kernels.attention_tiles import Plan
 
-LOG2_E = math.log2(math.e)
-"""Exponentials are powers of two: this is folded into the scale."""
-
+LOG2_E = math.log2(math.e)  # Exponentials are powers of two: this is folded into the scale
 jit: Callable[[Callable[..., Any]], Any] = triton.jit  # triton has no types; this gives the decorator one
 
 PRECISIONS = {False: "ieee", True: "tf32"}

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-LEAST = 16
-"""The least side of a tile that tl.dot takes."""
+LEAST = 16  # The least side of a tile that tl.dot takes
 
 
 class Whole(NamedTuple):
@@ -21,14 +20,11 @@ class Whole(NamedTuple):
     Forward, keys and values are whole and queries come in blocks; backward, queries are whole and keys come in blocks.
     """
 
-    segments: tuple[int, ...]
-    """The whole side, cut: one to three descending powers of two that cover N."""
-    rows: int
-    """Size of a block of the other side."""
+    segments: tuple[int, ...]  # The whole side, cut: one to three descending powers of two that cover N
+    rows: int  # Size of a block of the other side
     narrow: bool
     """Whether the last block is cut to the least power of two that holds what is left, and compiled by itself."""
-    pairs: int
-    """(image, head) pairs that one program computes, one after another."""
+    pairs: int  # (image, head) pairs that one program computes, one after another
     warps: int
     stages: int
     registers: int | None = None
@@ -38,10 +34,8 @@ class Whole(NamedTuple):
 class Split(NamedTuple):
     """Tiles of the kernels for a power of two of tokens and one more (``attention_split``)."""
 
-    rows: int
-    """Size of a block of queries forward, and of keys backward: a power of two that divides N - 1."""
-    pairs: int
-    """(image, head) pairs that one program computes, one after another."""
+    rows: int  # Size of a block of queries forward, and of keys backward: a power of two that divides N - 1
+    pairs: int  # (image, head) pairs that one program computes, one after another
     warps: int
     stages: int
     registers: int | None = None
@@ -51,10 +45,8 @@ class Split(NamedTuple):
 class Streamed(NamedTuple):
     """Tiles of the kernels that keep a block of one side and stream the other past it (``attention_streamed``)."""
 
-    held: int
-    """Rows that a program keeps on the chip: queries, or keys where it computes dK and dV."""
-    streamed: int
-    """Rows of the other side that it takes at each step; the last step is as narrow as what is left."""
+    held: int  # Rows that a program keeps on the chip: queries, or keys where it computes dK and dV
+    streamed: int  # Rows of the other side that it takes at each step; the last step is as narrow as what is left
     warps: int
     stages: int
 

@@ -29,9 +29,7 @@ class Baseline(nn.Module):
         classifier: name of the linear layer where its weights come from; None: of several, which are not taken.
     """
 
-    initial_std: Literal["he"] | None = "he"
-    """None: the weights are those with which it is made."""
-
+    initial_std: Literal["he"] | None = "he"  # None: the weights are those with which it is made
     classifier: str | None = "fc"
 
     def __init__(self, spec: ModelSpec, body: nn.Module, features: int) -> None:

@@ -16,8 +16,7 @@ from vitbench.model.resized import at_size
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
 """The model that components are tried in."""
 
-Check = Callable[[str, str, torch.device], str]
-"""Slot, name and device → what is wrong; empty where nothing is."""
+Check = Callable[[str, str, torch.device], str]  # Slot, name and device → what is wrong; empty where nothing is
 
 
 def fitted(model: ModelSpec, slot: str, name: str) -> ModelSpec:

@@ -16,14 +16,11 @@ from vitbench.model.encoder import chosen
 from vitbench.model.initial import initialise
 from vitbench.streams import derive
 
-FACTOR = 2.0
-"""Error allowed, as a multiple of that of the plain PyTorch form (the reference) in the same dtype."""
-
+FACTOR = 2.0  # Error allowed, as a multiple of that of the plain PyTorch form (the reference) in the same dtype
 FLOOR_EPS = 4.0
 """Floor of the allowed error, in units of the dtype's epsilon times the largest value of the true result."""
 
-COMPARED = 4
-"""Images of the random input."""
+COMPARED = 4  # Images of the random input
 
 
 @dataclass(frozen=True)

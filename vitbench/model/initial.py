@@ -15,14 +15,11 @@ TABLE_STD = 0.02
 """Spread of token tables (positions, class token) where weights are scaled by fan-in, which a table does not have."""
 
 
-CUT = 2.0
-"""Deviations of the normal distribution at which it is cut."""
-
+CUT = 2.0  # Deviations of the normal distribution at which it is cut
 LEFT_BY_CUT = math.sqrt(1.0 - 2.0 * CUT * NormalDist().pdf(CUT) / (2.0 * NormalDist().cdf(CUT) - 1.0))
 """What the cut leaves of the deviation, 0.8796: so much wider the normal is drawn, for a name to be its value."""
 
-OVER_FAN_IN = {"fan_in": 1.0 / 3.0, "he": 2.0}
-"""Variance of weights times the number of a unit's inputs."""
+OVER_FAN_IN = {"fan_in": 1.0 / 3.0, "he": 2.0}  # Variance of weights times the number of a unit's inputs
 
 
 def token_tables(model: nn.Module) -> set[str]:

@@ -17,8 +17,7 @@ from vitbench.model.encoder import Encoder, chosen
 from vitbench.model.initial import initialise
 from vitbench.model.vit import VisionTransformer
 
-EPSILON = 1e-6
-"""Added to the variance of a patch: one of a single colour has none."""
+EPSILON = 1e-6  # Added to the variance of a patch: one of a single colour has none
 
 
 class Decoder(nn.Module):

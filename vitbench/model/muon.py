@@ -13,12 +13,8 @@ from torch import Tensor, nn
 from vitbench.environment import has_bfloat16
 
 MOMENTUM = 0.95
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of X, (X Xᵀ) X and (X Xᵀ)² X in a step of the iteration."""
-
-SIZE = 0.2
-"""Root mean square of an update at rate 1, as of AdamW's."""
-
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Of X, (X Xᵀ) X and (X Xᵀ)² X in a step of the iteration
+SIZE = 0.2  # Root mean square of an update at rate 1, as of AdamW's
 ITERATIONS = 5
 LEAST_NORM = 1e-7
 

@@ -20,19 +20,12 @@ from vitbench.model.muon import Muon
 
 @dataclass(frozen=True)
 class Weight:
-    """A parameter, and what an optimiser asks of it.
+    """A parameter, and what an optimiser asks of it."""
 
-    Attributes:
-        name: as the model has it.
-        parameter: of one model, or of all members.
-        decays: it is a weight: not a norm, a bias, a position or a class token.
-        hidden: it is a matrix of a block, or the filters of a convolution in a stem that is not given pixels.
-    """
-
-    name: str
-    parameter: nn.Parameter
-    decays: bool
-    hidden: bool
+    name: str  # as the model has it
+    parameter: nn.Parameter  # of one model, or of all members
+    decays: bool  # it is a weight: not a norm, a bias, a position or a class token
+    hidden: bool  # it is a matrix of a block, or the filters of a convolution in a stem that is not given pixels
 
 
 @functools.singledispatch

@@ -104,8 +104,7 @@ def _function(spec: ModelSpec, field: str) -> object:
     return value
 
 
-HEADS = ("head.", "teacher_head.")
-"""How names of tensors begin that tell classes."""
+HEADS = ("head.", "teacher_head.")  # How names of tensors begin that tell classes
 
 
 def _is_ours(model: Model, tensors: Mapping[str, Tensor]) -> bool:

@@ -23,9 +23,7 @@ from vitbench.store.files import handle, opened, write_atomically
 SUFFIX = ".safetensors"
 SHOWN = 5
 
-MAX_BYTES = 1 << 40
-"""Largest file of weights. Files are mapped and not read whole, so the limit is generous."""
-
+MAX_BYTES = 1 << 40  # Largest file of weights. Files are mapped and not read whole, so the limit is generous.
 OURS = "vitbench"
 """Key of the file's metadata under which it says what it holds, as JSON: ``model``, and what else is known."""
 

@@ -74,7 +74,7 @@ class TimeGroup:
 class Group:
     """Training runs of one device and one environment, over which means may be taken."""
 
-    device: str  # where
+    device: str
     environment: str  # key of the one whose results these are; empty where nothing has one
     label: str  # its name among the groups; empty if there is only one
     slug: str  # ending of its files' names; empty if its device has one environment only

@@ -42,8 +42,7 @@ class Files:
 
     def __init__(self, draw: Draw = drawn) -> None:
         self.draw = draw
-        self.contents: dict[str, Callable[[Path], object]] = {}
-        """Relative path → writes it to a file."""
+        self.contents: dict[str, Callable[[Path], object]] = {}  # Relative path → writes it to a file
 
     def table(self, name: str, frame: pd.DataFrame) -> Md:
         """Add ``tables/<name>.csv``; returns a link to it."""

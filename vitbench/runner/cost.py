@@ -29,17 +29,10 @@ CPU_FLOPS_PER_CORE = 35e9
 GPU_FLOPS = 1e13
 """Nominal rate of a GPU, by which its trials are weighed against one another; no time is estimated by it."""
 
-LEAST_WARMUP = 10
-"""Iterations that a warm-up takes at the least to see that it is steady."""
-
-SHARED_BY = 4
-"""Approximate number of timing trials that share a process."""
-
-MAX_RATED = 2000
-"""Finished trials whose rate is looked up to say how long the others will take."""
-
-START_SECONDS = 1.0
-"""Overhead of each process: fork, data, model, evaluation; used until a trial has been measured."""
+LEAST_WARMUP = 10  # Iterations that a warm-up takes at the least to see that it is steady
+SHARED_BY = 4  # Approximate number of timing trials that share a process
+MAX_RATED = 2000  # Finished trials whose rate is looked up to say how long the others will take
+START_SECONDS = 1.0  # Overhead of each process: fork, data, model, evaluation; used until a trial has been measured
 
 
 def approximate_flops(model: ModelSpec, level: Level = "model", training: bool = False) -> int:

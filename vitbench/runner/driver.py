@@ -40,8 +40,7 @@ from vitbench.store.files import sweep
 from vitbench.wording import plural
 
 VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
-LOOK_SECONDS = 0.5
-"""Interval between looks at trials that other drivers are running."""
+LOOK_SECONDS = 0.5  # Interval between looks at trials that other drivers are running
 
 
 def run_study(session: Session, backend: Backend, leases: Leases) -> None:
@@ -63,8 +62,7 @@ class Driver:
 
     def __init__(self, session: Session, backend: Backend, leases: Leases) -> None:
         self.session, self.backend, self.leases = session, backend, leases
-        self.others: dict[str, Lease] = {}
-        """Trial id → lease of the driver that is at work on it."""
+        self.others: dict[str, Lease] = {}  # Trial id → lease of the driver that is at work on it
 
     def run(self) -> None:
         """Tune, train as long as results ask for more, then time."""

@@ -44,8 +44,7 @@ def _ensemble_key(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]
     return None if trial.ensemble_problem() else trial.model_copy(update={"seed": 0}).id
 
 
-TOO_LARGE = frozenset({"oom", "timeout"})
-"""States of an ensemble that its seeds may not come to, each by itself."""
+TOO_LARGE = frozenset({"oom", "timeout"})  # States of an ensemble that its seeds may not come to, each by itself
 
 
 def apart(

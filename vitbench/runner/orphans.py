@@ -6,8 +6,7 @@ import ctypes
 import signal
 import sys
 
-PR_SET_PDEATHSIG = 1
-"""From <linux/prctl.h>."""
+PR_SET_PDEATHSIG = 1  # From <linux/prctl.h>
 
 
 def die_with_parent(number: signal.Signals) -> None:

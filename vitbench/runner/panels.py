@@ -32,8 +32,7 @@ class Bench:
     workers: Workers
     request: Callable[..., Request]
     say: Callable[[Request, str], None]
-    keep: Keep
-    """Writes the record of an attempt."""
+    keep: Keep  # Writes the record of an attempt
     half_width: Callable[[Mapping[str, Sequence[Samples]]], float]
     """Trial id → its processes so far → half the width of the widest interval that is made of them, as a fraction."""
 
@@ -47,8 +46,7 @@ class TimingSetting:
 
     bench: Bench
     pending: Sequence[TimeTrial]
-    earlier: TimeTrial | None
-    """The baseline, where it has been timed before: first of the setting, and ok."""
+    earlier: TimeTrial | None  # The baseline, where it has been timed before: first of the setting, and ok
     ceilings: Ceilings | None
     by_itself: dict[str, Alone] = field(default_factory=dict)
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)

@@ -30,8 +30,7 @@ from vitbench.store.plan_tables import UNTUNED, CellRow
 
 KINDS = ("tune", "train", "time")
 NO_SETTING = "no setting of its tuning could be chosen: of each of them a run has no result"
-TIMED_ON = "random images"
-"""Images that a study which only times is run on."""
+TIMED_ON = "random images"  # Images that a study which only times is run on
 
 
 @uncollected()

@@ -25,9 +25,7 @@ from vitbench.store import State
 from vitbench.store.record import MAX_BYTES
 from vitbench.wording import MOST_CHARACTERS, MOST_LINES
 
-GRACE_SECONDS = 10.0
-"""Time between SIGTERM and SIGKILL."""
-
+GRACE_SECONDS = 10.0  # Time between SIGTERM and SIGKILL
 POLL_SECONDS = 0.1
 
 AWAY_SECONDS = 5.0
@@ -52,8 +50,7 @@ class Outcome:
     details: str = ""
     values: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
-    at: str | None = None
-    """Id of the trial that the process was last at work on, where it had several."""
+    at: str | None = None  # Id of the trial that the process was last at work on, where it had several
 
     def to_json(self) -> str:
         """All but the request, for whoever has that already."""
@@ -81,8 +78,7 @@ class Job:
     process: ForkServerProcess
     connection: Connection
     log: Path
-    compiled: Path
-    """Folder of what torch compiles and of temporary files, which the process has for itself."""
+    compiled: Path  # Folder of what torch compiles and of temporary files, which the process has for itself
     deadline: float
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     began: float = field(default_factory=time.monotonic)
@@ -182,15 +178,12 @@ def _tail(log: Path) -> str:
 class Slot:
     """Where one process at a time runs."""
 
-    device: str
-    """With its index, e.g. "cuda:0"."""
-    threads: int
-    """CPU threads of the process."""
+    device: str  # With its index, e.g. "cuda:0".
+    threads: int  # CPU threads of the process
 
 
 Say = Callable[["Request", str], None]
-Started = Callable[["Request", int], None]
-"""Called with a request and the process group that is at work on it."""
+Started = Callable[["Request", int], None]  # Called with a request and the process group that is at work on it
 
 
 class Pool:

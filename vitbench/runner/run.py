@@ -29,9 +29,7 @@ from vitbench.store.packed import MOST
 from vitbench.store.study import study_folder
 from vitbench.wording import plural, printable
 
-LARGE = 1_000
-"""Records with files of their own from which a finished study is packed."""
-
+LARGE = 1_000  # Records with files of their own from which a finished study is packed
 DRIVER = "vitbench.runner.driver:run_study"
 BACKENDS: Mapping[str, tuple[str, str]] = {
     "local": ("vitbench.runner.backends.local:LocalBackend", DRIVER),
@@ -52,17 +50,13 @@ class Options:
     workers: int | None = None
     kinds: tuple[str, ...] = KINDS
     launcher: str = "local"
-    address: str | None = None
-    """Address of the backend's engine."""
-    engine: tuple[tuple[str, str | int], ...] = ()
-    """Further parameters of the engine."""
-    repeat: tuple[str, ...] = ()
-    """Arguments of the command that runs the same suite on this machine."""
+    address: str | None = None  # Address of the backend's engine
+    engine: tuple[tuple[str, str | int], ...] = ()  # Further parameters of the engine
+    repeat: tuple[str, ...] = ()  # Arguments of the command that runs the same suite on this machine
     command: tuple[str, ...] = ()
     """Arguments of the command that plans the same study, without the device; the study keeps them."""
     leave_leased: bool = False
-    patient: bool = True
-    """Whether to wait for a device that another vitbench on this machine has."""
+    patient: bool = True  # Whether to wait for a device that another vitbench on this machine has
     rerun_changed: bool = False
     keep_weights: bool = False
     heartbeat_s: float = INTERVAL_SECONDS

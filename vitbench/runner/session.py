@@ -40,8 +40,7 @@ class Reporter(Protocol):
 class Analysis(NamedTuple):
     """Decisions that results call for while a study runs; handed in, since the analysis is above the runner."""
 
-    seeds: Looked
-    """Seeds that each cell of a plan with looks needs, by the records."""
+    seeds: Looked  # Seeds that each cell of a plan with looks needs, by the records
     half_width: Callable[[StudyInfo, Mapping[str, Sequence[Samples]]], float]
     """Plan, and timing trial → its processes so far → half the width of the widest interval, as a fraction."""
 
@@ -54,21 +53,16 @@ class Session:
     """One run of a study, whatever carries it out."""
 
     study: StudyFolder
-    trials: Trials
-    """Trials of this run; the study may hold more, of earlier runs."""
+    trials: Trials  # Trials of this run; the study may hold more, of earlier runs
     reporter: Reporter
-    planner: Planner
-    """Records → plan."""
+    planner: Planner  # Records → plan
     analysis: Analysis
     stop: Stop
-    attempts: dict[str, list[Tried]]
-    """Trial id → attempts, in order."""
-    rerun_changed: bool = False
-    """Whether results of other code count as missing."""
+    attempts: dict[str, list[Tried]]  # Trial id → attempts, in order
+    rerun_changed: bool = False  # Whether results of other code count as missing
     leave_leased: bool = False
     """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
-    keep_weights: bool = False
-    """Whether the weights of what is trained stay with the study."""
+    keep_weights: bool = False  # Whether the weights of what is trained stay with the study
 
     def done(self, trial_id: str) -> bool:
         """Whether a trial needs no further attempt."""

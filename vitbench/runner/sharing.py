@@ -16,14 +16,9 @@ from pathlib import Path
 
 TASKS = Path("/proc/self/task")
 
-LOOK_SECONDS = 0.5
-"""Time for which threads are on all cores again, to see how long they wait for them."""
-
-APART_SECONDS = 10.0
-"""Time between two looks."""
-
-ALONE = 0.8
-"""Share of the time in which threads could run that they did, above which the machine is theirs."""
+LOOK_SECONDS = 0.5  # Time for which threads are on all cores again, to see how long they wait for them
+APART_SECONDS = 10.0  # Time between two looks
+ALONE = 0.8  # Share of the time in which threads could run that they did, above which the machine is theirs
 
 
 @contextlib.contextmanager

@@ -22,11 +22,8 @@ VARIABLE = "GOMP_SPINCOUNT"
 LONG, SHORT = "10000", "100"
 """Spins, and those where cores are shared. A run that others join after its start still has LONG."""
 
-LOOKS, APART_SECONDS = 10, 0.005
-"""How often, and how far apart, it is looked at what else wants to run."""
-
-TOLERATED = 0.5
-"""Threads beyond the cores, in the mean, that pass for none: the system's own come and go."""
+LOOKS, APART_SECONDS = 10, 0.005  # How often, and how far apart, it is looked at what else wants to run
+TOLERATED = 0.5  # Threads beyond the cores, in the mean, that pass for none: the system's own come and go
 
 
 def choose(threads: int) -> None:

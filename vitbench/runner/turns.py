@@ -42,8 +42,7 @@ class Turn(Strict):
     machine: str
     pid: int
     started: float
-    since: float
-    """Seconds since 1970."""
+    since: float  # Seconds since 1970
     waits: bool
 
     def __str__(self) -> str:

@@ -14,12 +14,9 @@ from vitbench.store.attempts import finished, standing
 from vitbench.store.leases import AtWork, at_work
 
 PENDING, RUNNING = "pending", "running"
-LATEST = 8
-"""Results that are shown as the latest ones."""
-KINDS = ("tune", "train", "time")
-"""Kinds of trials, in the order in which they are run."""
-RATED = 40
-"""Latest results of a kind whose pace says how long the others will take."""
+LATEST = 8  # Results that are shown as the latest ones
+KINDS = ("tune", "train", "time")  # Kinds of trials, in the order in which they are run
+RATED = 40  # Latest results of a kind whose pace says how long the others will take
 
 
 @dataclass(frozen=True)
@@ -32,39 +29,23 @@ class Running:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A study at one moment.
+    """A study at one moment."""
 
-    Attributes:
-        name: of the suite.
-        question: of the suite.
-        total: planned trials.
-        states: state → planned trials; what is at work counts as running.
-        running: what is at work, the longest first.
-        drivers: how many are at work.
-        latest: (trial in words, its record) of the latest attempts, the last one first.
-        troubles: (state, reason) → trials that are not ok, neither pending nor running.
-        per_minute: trials that end in a minute, since the drivers at work began; None where that is not known yet.
-        left_s: seconds that what is left of the kinds of which some have ended will take; None likewise.
-        unpaced: trials that are left of the other kinds.
-        untuned: cells whose training waits for the choice of a setting, and is not planned yet.
-        ended: whether nothing is left to run.
-        waiting: drivers that wait for a device of this machine, in words.
-    """
-
-    name: str
-    question: str
-    total: int
-    states: Mapping[str, int]
-    running: Sequence[Running]
-    drivers: int
-    latest: Sequence[tuple[str, Record]]
-    troubles: Mapping[tuple[str, str], int]
+    name: str  # of the suite
+    question: str  # of the suite
+    total: int  # planned trials
+    states: Mapping[str, int]  # state → planned trials; what is at work counts as running
+    running: Sequence[Running]  # what is at work, the longest first
+    drivers: int  # how many are at work
+    latest: Sequence[tuple[str, Record]]  # (trial in words, its record) of the latest attempts, the last one first
+    troubles: Mapping[tuple[str, str], int]  # (state, reason) → trials that are not ok, neither pending nor running
+    # trials that end in a minute, since the drivers at work began; None where that is not known yet
     per_minute: float | None
-    left_s: float | None
-    unpaced: int
-    untuned: int
-    ended: bool
-    waiting: Sequence[str] = ()
+    left_s: float | None  # seconds that what is left of the kinds of which some have ended will take; None likewise
+    unpaced: int  # trials that are left of the other kinds
+    untuned: int  # cells whose training waits for the choice of a setting, and is not planned yet
+    ended: bool  # whether nothing is left to run
+    waiting: Sequence[str] = ()  # drivers that wait for a device of this machine, in words
 
 
 class Watch:
@@ -72,8 +53,7 @@ class Watch:
 
     def __init__(self, study: StudyFolder) -> None:
         self.study = study
-        self.records: dict[str, Record] = {}
-        """File → record, of the latest attempts."""
+        self.records: dict[str, Record] = {}  # File → record, of the latest attempts
         self._plan()
 
     def _plan(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -12,34 +12,6 @@ from vitbench.store.record import AGAIN, NonNegative, Record, State
 
 SEALED = "#"
 """Sign in :attr:`Attempt.file` between a segment's name and the number of a record in it."""
-
-
-class Tried(Protocol):
-    """Fields that a :class:`Record` and an :class:`Attempt` share."""
-
-    @property
-    def trial_id(self) -> str:
-        """Id of the trial."""
-
-    @property
-    def state(self) -> str:
-        """Outcome, see :data:`vitbench.store.record.State`."""
-
-    @property
-    def reason(self) -> str:
-        """Why the state is not ok."""
-
-    @property
-    def attempt(self) -> int:
-        """Number of the attempt, from 1."""
-
-    @property
-    def started_at(self) -> datetime:
-        """When it began."""
-
-    @property
-    def code(self) -> str | None:
-        """State of the code that made it, plug-ins included; None where no process came so far as to look."""
 
 
 Row = tuple[
@@ -50,15 +22,9 @@ Row = tuple[
 
 
 class Attempt(NamedTuple):
-    """A record in brief: enough to decide whether its trial is finished.
+    """A record in brief: enough to decide whether its trial is finished."""
 
-    Attributes:
-        file: where the record is: the name of a file in ``records/``, or ``<segment>#<line>``, see
-            :mod:`vitbench.store.packed`.
-        seconds: that the attempt took.
-        code: state of the code that made it, plug-ins included; None where no process came so far as to look.
-    """
-
+    # where the record is: the name of a file in ``records/``, or ``<segment>#<line>``, see :mod:`vitbench.store.packed`
     file: str
     trial_id: str
     kind: str
@@ -66,8 +32,8 @@ class Attempt(NamedTuple):
     state: str
     reason: str
     started_at: datetime
-    seconds: float
-    code: str | None
+    seconds: float  # that the attempt took
+    code: str | None  # state of the code that made it, plug-ins included; None where no process came so far as to look
 
     @property
     def packed(self) -> bool:
@@ -88,7 +54,8 @@ def attempt_of(record: Record, file: str) -> Attempt:
     )  # fmt: skip
 
 
-Of = TypeVar("Of", bound=Tried)
+Tried = Attempt | Record
+Of = TypeVar("Of", Attempt, Record, Tried)
 
 
 def standing(attempts: Sequence[Of]) -> Of:

@@ -53,8 +53,7 @@ class TablesBuilder:
         self.published, self.cells = InternTable[Published](text_of_spec), InternTable[CellRow](dumps)
         self.models, self.data = InternTable[ModelSpec](text_of_spec), InternTable[DataSpec](text_of_spec)
         self.recipes, self.protocols = InternTable[TrainSpec](text_of_spec), InternTable[TimeSpec](text_of_spec)
-        self.images: dict[tuple[int, str], str] = {}
-        """Index of the data's spec, identity → their text in an id."""
+        self.images: dict[tuple[int, str], str] = {}  # Index of the data's spec, identity → their text in an id
         self.rows: dict[str, Row] = {}
 
     def cell_row(

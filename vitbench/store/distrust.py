@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from pydantic import ValidationError
 
 from vitbench.environment import VERSION
-from vitbench.store.attempts import Attempt, Tried
+from vitbench.store.attempts import Attempt, Of
 
 SHOWN = 3
 
 LEAP = 1_000
 """Largest step from one number to the next: what is lost of a study leaves gaps, and none that are so large."""
-
-Of = TypeVar("Of", bound=Tried)
 
 
 def refused(text: bytes, known: int) -> str | None:

@@ -27,17 +27,11 @@ FOLDER, SUFFIX = "explanations", ".safetensors"
 """Folder in a study, and suffix of a file in it, which has its trial's id for a name."""
 
 KEY = "vitbench explanation"
-MAX_BYTES = 256 << 20
-"""Largest file: ten times the largest that is written."""
-
+MAX_BYTES = 256 << 20  # Largest file: ten times the largest that is written
 MOST_FILTERS = 64
-MOST_SIMILAR = 1024
-"""Patches whose positions are compared, each with each: a million numbers."""
-MOST_EMBEDDED = 16
-"""Channels of the patch embedding's output that are shown."""
-MOST_PAIRED = 260
-"""Tokens whose scores are shown, each with each: those of 16 × 16 patches, and some before them."""
-
+MOST_SIMILAR = 1024  # Patches whose positions are compared, each with each: a million numbers
+MOST_EMBEDDED = 16  # Channels of the patch embedding's output that are shown
+MOST_PAIRED = 260  # Tokens whose scores are shown, each with each: those of 16 × 16 patches, and some before them
 Array = npt.NDArray[Any]
 Picture = Literal[
     "filters", "embedded", "positions", "similarity", "scores", "weights", "norms", "attention", "distances",
@@ -47,46 +41,27 @@ Picture = Literal[
 
 
 class Example(Strict):
-    """One image that is shown.
+    """One image that is shown."""
 
-    Attributes:
-        name: of its file, or its place among the images.
-        label: index of its class; None where that is not known.
-        predicted: index of the class that the model predicts.
-        probability: that the model gives this class.
-    """
-
-    name: str
-    label: int | None
-    predicted: int
-    probability: Annotated[float, Field(ge=0.0, le=1.0)]
+    name: str  # of its file, or its place among the images
+    label: int | None  # index of its class; None where that is not known
+    predicted: int  # index of the class that the model predicts
+    probability: Annotated[float, Field(ge=0.0, le=1.0)]  # that the model gives this class
 
 
 class About(Strict):
-    """The model, images and labels that an explanation belongs to.
-
-    Attributes:
-        trial: id of the trial that trained the model; None where its file does not say.
-        model: the model.
-        images: which they are, e.g. "1,000 test images of cifar10".
-        classes: names, in the order of the labels.
-        shown: of each image in ``pixels``.
-        attention_of: whose attention ``attention``, ``last_layer`` and ``rollouts`` are, e.g. "the class token".
-        learned: whether positions are learned.
-        added: whether positions are added to the tokens; otherwise they turn queries and keys.
-        absent: picture → why there is none.
-    """
+    """The model, images and labels that an explanation belongs to."""
 
     schema_version: Literal[1] = 1
-    trial: str | None
-    model: ModelSpec
-    images: str
-    classes: tuple[str, ...]
-    shown: tuple[Example, ...]
-    attention_of: str = ""
-    learned: bool = False
-    added: bool = False
-    absent: dict[Picture, str] = Field(default_factory=dict)
+    trial: str | None  # id of the trial that trained the model; None where its file does not say
+    model: ModelSpec  # the model
+    images: str  # which they are, e.g. "1,000 test images of cifar10"
+    classes: tuple[str, ...]  # names, in the order of the labels
+    shown: tuple[Example, ...]  # of each image in ``pixels``
+    attention_of: str = ""  # whose attention ``attention``, ``last_layer`` and ``rollouts`` are, e.g. "the class token"
+    learned: bool = False  # whether positions are learned
+    added: bool = False  # whether positions are added to the tokens; otherwise they turn queries and keys
+    absent: dict[Picture, str] = Field(default_factory=dict)  # picture → why there is none
 
 
 @dataclass(frozen=True)
@@ -94,41 +69,30 @@ class Explanation:
     """Pictures of a model as arrays; all but ``pixels`` may be absent.
 
     Shapes: n images, P patches, N tokens, D model width, L layers, H heads, K classes.
-
-    Attributes:
-        about: what it is of.
-        pixels: (n, height, width, 3) uint8, the images that are shown; none where the model tells none.
-        filters: (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``.
-        embedded: (e, height, width) float32, first channels of the first shown image's patches, each in its place of
-            the grid; e ≤ ``MOST_EMBEDDED``.
-        positions: (N - R, D) float32, what is added to the tokens but registers, those before the patches' first.
-        similarity: (P, P) float32, of positions of patches, in [-1, 1]; P ≤ ``MOST_SIMILAR``.
-        scores: (N, N) float32, by the first head of the first layer, of the first shown image: row = query, before the
-            softmax; N ≤ ``MOST_PAIRED``.
-        weights: (N, N) float32, what the softmax makes of them.
-        attention: (m, L, H, P) float32, attention to each patch by every layer and head, of ``m`` of the shown images.
-        mapped: (m,) int64, which of them those are.
-        distances: (L, H) float32, mean attention distance, pixels.
-        norms: (n, L, N) float32, length of each token after each block.
-        last_layer: (n, P) float32, attention to each patch in the last layer, mean over heads.
-        rollouts: (n, P) float32, attention rollout to each patch.
-        confusion: (K, K) int64, images by their class (row) and by the class that is predicted (column).
     """
 
-    about: About
-    pixels: Array
+    about: About  # what it is of
+    pixels: Array  # (n, height, width, 3) uint8, the images that are shown; none where the model tells none
+    # (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``
     filters: Array | None = None
+    # (e, height, width) float32, first channels of the first shown image's patches, each in its place of the grid; e ≤
+    # ``MOST_EMBEDDED``
     embedded: Array | None = None
+    # (N - R, D) float32, what is added to the tokens but registers, those before the patches' first
     positions: Array | None = None
-    similarity: Array | None = None
+    similarity: Array | None = None  # (P, P) float32, of positions of patches, in [-1, 1]; P ≤ ``MOST_SIMILAR``
+    # (N, N) float32, by the first head of the first layer, of the first shown image: row = query, before the softmax; N
+    # ≤ ``MOST_PAIRED``
     scores: Array | None = None
-    weights: Array | None = None
+    weights: Array | None = None  # (N, N) float32, what the softmax makes of them
+    # (m, L, H, P) float32, attention to each patch by every layer and head, of ``m`` of the shown images
     attention: Array | None = None
-    mapped: Array | None = None
-    distances: Array | None = None
-    norms: Array | None = None
-    last_layer: Array | None = None
-    rollouts: Array | None = None
+    mapped: Array | None = None  # (m,) int64, which of them those are
+    distances: Array | None = None  # (L, H) float32, mean attention distance, pixels
+    norms: Array | None = None  # (n, L, N) float32, length of each token after each block
+    last_layer: Array | None = None  # (n, P) float32, attention to each patch in the last layer, mean over heads
+    rollouts: Array | None = None  # (n, P) float32, attention rollout to each patch
+    # (K, K) int64, images by their class (row) and by the class that is predicted (column)
     confusion: Array | None = None
 
 

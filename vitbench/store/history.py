@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -36,8 +36,7 @@ from vitbench.store.files import content, opened, publish, sweep, sync_folder
 from vitbench.store.record import MAX_BYTES
 
 FOLDER = "history"
-MAX_LIST, MAX_LINE = 1 << 32, 200
-"""Bytes of a list of finished trials, and letters of a line in it."""
+MAX_LIST, MAX_LINE = 1 << 32, 200  # Bytes of a list of finished trials, and letters of a line in it
 ENDED = frozenset({"ok", "diverged"})
 """States that are outcomes. Those that tell of the machine or its user are none: such a record may well be removed."""
 
@@ -86,15 +85,7 @@ class Ended(NamedTuple):
     started: str
 
 
-class EndState(Tried, Protocol):
-    """Fields of an attempt that a record and the index both have."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of the trial."""
-
-
-def ended(outcomes: Iterable[EndState]) -> set[Ended]:
+def ended(outcomes: Iterable[Tried]) -> set[Ended]:
     """The attempts that are a trial's end."""
     return {Ended(o.kind, o.trial_id, o.attempt, o.started_at.isoformat()) for o in outcomes if o.state in ENDED}
 
@@ -194,7 +185,7 @@ class History:
         if new:
             sync_folder(self.folder)
 
-    def catch_up(self, outcomes: Iterable[EndState]) -> int:
+    def catch_up(self, outcomes: Iterable[Tried]) -> int:
         """Add what finished and is not in the list. Returns how many training runs ever finished."""
         listed, outcome = set(self.finished()), ended(outcomes)
         self.add(outcome - listed)

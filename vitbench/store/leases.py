@@ -28,14 +28,9 @@ from vitbench.config.base import Strict
 from vitbench.store.files import content, publish, write_atomically
 from vitbench.store.processes import end_group, lives, machine_id, mark, start_time, wall_clock
 
-INTERVAL_SECONDS = 10.0
-"""Time between two signs of life."""
-
-MAX_BYTES = 1 << 16
-"""Largest file of a lease."""
-
-MISSED = 3
-"""Intervals without a sign of life after which an owner is taken for dead."""
+INTERVAL_SECONDS = 10.0  # Time between two signs of life
+MAX_BYTES = 1 << 16  # Largest file of a lease
+MISSED = 3  # Intervals without a sign of life after which an owner is taken for dead
 
 
 class Owner(Strict):
@@ -57,10 +52,8 @@ class Lease:
     """A living driver's hold on a trial, as this process sees it."""
 
     trial_id: str
-    owner: Owner | None
-    """None where the file cannot be read."""
-    quiet_s: float
-    """Seconds without a sign of life, as this process has watched."""
+    owner: Owner | None  # None where the file cannot be read
+    quiet_s: float  # Seconds without a sign of life, as this process has watched
 
     def __str__(self) -> str:
         if self.owner is not None and self.owner.machine == machine_id():
@@ -71,19 +64,12 @@ class Lease:
 
 @dataclass(frozen=True)
 class AtWork:
-    """A trial on which a living driver has a lease.
+    """A trial on which a living driver has a lease."""
 
-    Attributes:
-        trial_id: id of the trial.
-        driver: name of the driver; empty where the lease cannot be read.
-        driver_since: when that driver was started, seconds since 1970; None where that is not known.
-        since: when the trial's process was started; None where it has none yet, or shares one.
-    """
-
-    trial_id: str
-    driver: str
-    driver_since: float | None
-    since: float | None
+    trial_id: str  # id of the trial
+    driver: str  # name of the driver; empty where the lease cannot be read
+    driver_since: float | None  # when that driver was started, seconds since 1970; None where that is not known
+    since: float | None  # when the trial's process was started; None where it has none yet, or shares one
 
 
 def at_work(folder: Path) -> list[AtWork]:
@@ -122,8 +108,7 @@ class Leases:
             driver=secrets.token_hex(3), machine=machine_id(), pid=pid, started=start_time(pid) or 0.0, mark=mark(),
             interval_s=interval_s,
         )  # fmt: skip
-        self.files: dict[str, Path] = {}
-        """Trial id → file of the lease that this driver has on it."""
+        self.files: dict[str, Path] = {}  # Trial id → file of the lease that this driver has on it
         self._watched: dict[Path, tuple[int, float]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)

@@ -29,15 +29,11 @@ from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, Record, from_jso
 
 FOLDER, SUFFIX = "packed", ".jsonl.gz"
 FORM = 1
-MOST = 16_384
-"""Records in a segment."""
-
+MOST = 16_384  # Records in a segment
 MAX_HEADER, MAX_ROWS, MAX_SEGMENT = 1 << 12, 1 << 27, 1 << 32
 """Bytes of a segment: its first line, its second, and the file."""
 
-LEVEL = 6
-"""Compression level of gzip; records shrink to about a tenth."""
-
+LEVEL = 6  # Compression level of gzip; records shrink to about a tenth
 ROWS = TypeAdapter(list[Row])
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
 """Errors that reading a damaged segment may raise."""
@@ -53,8 +49,7 @@ class Segment:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damage = ""
-        self.attempts: list[Attempt | None]
-        """One for each line; None where the line cannot be read."""
+        self.attempts: list[Attempt | None]  # One for each line; None where the line cannot be read
         try:
             with opened(path, MAX_SEGMENT) as stream:
                 if path.name != _name(hashlib.file_digest(stream, "sha256").hexdigest()):

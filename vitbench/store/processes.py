@@ -14,8 +14,7 @@ from pathlib import Path
 MARK = "VITBENCH_RUN"
 """Environment variable of a driver and of all that it starts: only what has a driver's own mark is ended for it."""
 
-PASSES = 5
-"""Passes over a group's processes, of which one may fork while others are ended."""
+PASSES = 5  # Passes over a group's processes, of which one may fork while others are ended
 
 
 @functools.cache

@@ -37,9 +37,7 @@ AGAIN: frozenset[str] = frozenset({"failed", "crashed"})
 
 The others would come out the same again: they are results."""
 
-MAX_BYTES = 64 << 20
-"""Largest file of a record: a hundred times the largest that is written."""
-
+MAX_BYTES = 64 << 20  # Largest file of a record: a hundred times the largest that is written
 LARGEST = 2**63 - 1
 """Largest count: what tables hold. A larger one is nobody's measurement, and would end a report in an overflow."""
 
@@ -68,8 +66,7 @@ def _base64(text: str) -> str:
     return text
 
 
-Png = Annotated[str, AfterValidator(_base64)]
-"""A picture's file in base64."""
+Png = Annotated[str, AfterValidator(_base64)]  # A picture's file in base64
 
 
 Bits = Annotated[str, AfterValidator(_base64)]

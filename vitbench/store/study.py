@@ -29,10 +29,8 @@ from vitbench.store.packed import Segments, pack
 from vitbench.store.record import BadRecord, Record, read_record
 from vitbench.store.trials import Trials
 
-MAX_BYTES = 1 << 30
-"""Largest ``study.json``: several times that of a million trials."""
-LARGE = 1 << 22
-"""Bytes from which the memory that reading it took is worth giving back."""
+MAX_BYTES = 1 << 30  # Largest ``study.json``: several times that of a million trials
+LARGE = 1 << 22  # Bytes from which the memory that reading it took is worth giving back
 
 
 class StudyError(UserError, ValueError):

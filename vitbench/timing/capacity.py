@@ -8,8 +8,7 @@ from vitbench.config.trial import TimeTrial
 from vitbench.devices import synchronise
 from vitbench.timing.subject import Subject
 
-WITHIN = 1.05
-"""Ratio of the least batch known not to fit to the largest known to fit, at which the search ends."""
+WITHIN = 1.05  # Ratio of the least batch known not to fit to the largest known to fit, at which the search ends
 
 
 def largest_batch(trial: TimeTrial, device: torch.device) -> int | None:

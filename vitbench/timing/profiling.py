@@ -20,19 +20,12 @@ WARMUP, ITERATIONS = 3, 5
 
 @dataclass(frozen=True)
 class OperationCost:
-    """Calls and time of one kind of operation.
+    """Calls and time of one kind of operation."""
 
-    Attributes:
-        name: the operator's, or the kernel's, as torch calls it.
-        calls: an iteration.
-        ms: of its own, without what it calls; milliseconds of the device, an iteration.
-        share: of the time of all operations.
-    """
-
-    name: str
-    calls: float
-    ms: float
-    share: float
+    name: str  # the operator's, or the kernel's, as torch calls it
+    calls: float  # an iteration
+    ms: float  # of its own, without what it calls; milliseconds of the device, an iteration
+    share: float  # of the time of all operations
 
 
 def profiled(

@@ -10,15 +10,9 @@ from dataclasses import dataclass
 
 from vitbench.clock import Clock, Lap
 
-WINDOW = 3
-"""Iterations whose median is compared with that of as many before them."""
-
-TOLERANCE = 0.03
-"""Two windows whose medians differ by less, as a fraction, are steady."""
-
-WARMUP_SECONDS = 5.0
-"""After which warm-up gives up waiting for steadiness, and says so."""
-
+WINDOW = 3  # Iterations whose median is compared with that of as many before them
+TOLERANCE = 0.03  # Two windows whose medians differ by less, as a fraction, are steady
+WARMUP_SECONDS = 5.0  # After which warm-up gives up waiting for steadiness, and says so
 SHORTEST_MS = 2.0
 """A value from a CPU is the mean of as many consecutive calls as last so long: a timer tick, a first touch of cold code
 and a switch of context then weigh little."""
@@ -28,19 +22,12 @@ MOST_CALLS = 200
 
 @dataclass(frozen=True)
 class Warmup:
-    """How the iterations before the clock went.
+    """How the iterations before the clock went."""
 
-    Attributes:
-        first_ms: the very first, by the host's clock: compiling and autotuning included.
-        iterations: how many there were.
-        last_ms: median of the last few.
-        steady: whether they ended because latencies had become steady, and not because time was up.
-    """
-
-    first_ms: float
-    iterations: int
-    last_ms: float
-    steady: bool
+    first_ms: float  # the very first, by the host's clock: compiling and autotuning included
+    iterations: int  # how many there were
+    last_ms: float  # median of the last few
+    steady: bool  # whether they ended because latencies had become steady, and not because time was up
 
 
 def warm_up(call: Callable[[], object], clock: Clock, least: int, budget_s: float = WARMUP_SECONDS) -> Warmup:

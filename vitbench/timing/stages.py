@@ -25,41 +25,26 @@ WARMUP, ROUNDS = 3, 15
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the forward pass.
+    """One step of the forward pass."""
 
-    Attributes:
-        name: its place, e.g. ``"block 1: attention"``.
-        what: the component or layer in it.
-        shape: of what it gives for one image: (N, D) of tokens, (channels, height, width) of feature maps.
-        parameters: trainable values.
-        flops: of one image, a multiply-add counts two; products only.
-        share: of the time of a forward pass.
-    """
-
-    name: str
-    what: str
+    name: str  # its place, e.g. ``"block 1: attention"``
+    what: str  # the component or layer in it
+    # of what it gives for one image: (N, D) of tokens, (channels, height, width) of feature maps
     shape: tuple[int, ...]
-    parameters: int
-    flops: int
-    share: float
+    parameters: int  # trainable values
+    flops: int  # of one image, a multiply-add counts two; products only
+    share: float  # of the time of a forward pass
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A model stage by stage.
+    """A model stage by stage."""
 
-    Attributes:
-        stages: in the order in which they are called.
-        parameters, flops: of the whole model; all that is in no stage included.
-        ms: median of a forward pass, milliseconds.
-        spread: interquartile range of the passes over their median.
-    """
-
-    stages: tuple[Stage, ...]
-    parameters: int
+    stages: tuple[Stage, ...]  # in the order in which they are called
+    parameters: int  # of the whole model; all that is in no stage included
     flops: int
-    ms: float
-    spread: float
+    ms: float  # median of a forward pass, milliseconds
+    spread: float  # interquartile range of the passes over their median
 
 
 def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary:

@@ -28,9 +28,7 @@ LOOSER = 4.0
 """The check after timing allows so many times what the gate does. The gate has applied the rule to many values of small
 inputs; this one looks for results that have gone wrong since, or that are wrong at the timed batch size."""
 
-CHECKED_IMAGES = 8
-"""Images of a batch whose results are compared with float64: the first, the last, and some between."""
-
+CHECKED_IMAGES = 8  # Images of a batch whose results are compared with float64: the first, the last, and some between
 DRAWN = 2**20 + 7
 """Random numbers of an input, which repeats them: a CPU draws 30 million a second, and inputs that fill a GPU have 80
 million. A prime, so that no two images and no two tokens are alike."""

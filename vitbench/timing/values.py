@@ -9,24 +9,16 @@ from vitbench.config.base import Strict
 from vitbench.config.trial import TimeTrial
 from vitbench.store import Ceilings, Samples, TimeValues
 
-FEW = 4
-"""Samples below which there are no quartiles: they would be the samples themselves."""
+FEW = 4  # Samples below which there are no quartiles: they would be the samples themselves
 
 
 class Sizes(Strict):
-    """Numbers that are counted of a trial.
+    """Numbers that are counted of a trial."""
 
-    Attributes:
-        parameters: of what is timed.
-        forward_flops: of one image's forward pass through the part (or model) that is timed.
-        flops: of an iteration.
-        bytes: that an iteration must move.
-    """
-
-    parameters: int
-    forward_flops: int
-    flops: int
-    bytes: int
+    parameters: int  # of what is timed
+    forward_flops: int  # of one image's forward pass through the part (or model) that is timed
+    flops: int  # of an iteration
+    bytes: int  # that an iteration must move
 
 
 class Alone(Strict):

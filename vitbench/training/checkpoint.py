@@ -45,8 +45,7 @@ class OtherCheckpoint(ValueError):
     """A sound checkpoint that is of something else. The message says of what."""
 
 
-MAX_BYTES = 16 << 30
-"""Largest checkpoint: weights, averages and optimiser state of a billion parameters."""
+MAX_BYTES = 16 << 30  # Largest checkpoint: weights, averages and optimiser state of a billion parameters
 
 
 @dataclass
@@ -65,17 +64,11 @@ class SaveNow:
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """Where a trial keeps its checkpoint, and how often.
+    """Where a trial keeps its checkpoint, and how often."""
 
-    Attributes:
-        path: of the file, which is this trial's alone; its folder is made when the file is written.
-        every_s: least seconds between two saves, and before the first: a trial that is shorter writes none.
-        save_now: looked at after each step and each batch of an evaluation.
-    """
-
-    path: Path
-    every_s: float = 60.0
-    save_now: SaveNow = field(default_factory=SaveNow)
+    path: Path  # of the file, which is this trial's alone; its folder is made when the file is written
+    every_s: float = 60.0  # least seconds between two saves, and before the first: a trial that is shorter writes none
+    save_now: SaveNow = field(default_factory=SaveNow)  # looked at after each step and each batch of an evaluation
 
 
 class Moment(Strict):

@@ -38,15 +38,10 @@ class Student(nn.Module):
 
 @dataclass(frozen=True)
 class Teacher(stage.Done):
-    """A network that has been trained.
+    """A network that has been trained."""
 
-    Attributes:
-        model: it, in evaluation mode; its weights no longer move.
-        flops: of its training, and of its answers to the student.
-    """
-
-    model: nn.Module
-    flops: int
+    model: nn.Module  # it, in evaluation mode; its weights no longer move
+    flops: int  # of its training, and of its answers to the student
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:

@@ -18,13 +18,9 @@ EVALUATION_BATCH = 256
 
 @dataclass(frozen=True)
 class Evaluated(Tally):
-    """Loss and accuracy over some images, and which of them were classified correctly.
+    """Loss and accuracy over some images, and which of them were classified correctly."""
 
-    Attributes:
-        right: a bit for each image, in their order, the first in the highest of its byte.
-    """
-
-    right: bytes
+    right: bytes  # a bit for each image, in their order, the first in the highest of its byte
 
 
 def evaluate(

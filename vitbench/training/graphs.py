@@ -17,9 +17,7 @@ from torch import Tensor, nn
 from vitbench.data.batches import Batch
 from vitbench.devices import copy_all
 
-FIRST_STEPS = 3
-"""Steps that are launched one by one before one is captured; torch's own advice."""
-
+FIRST_STEPS = 3  # Steps that are launched one by one before one is captured; torch's own advice
 Work = Callable[[Sequence[Batch]], Tensor | None]
 """A step on a batch of each member, with all that it adds up; gives gradient norms (S,), or None."""
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from vitbench.model.optimiser import Weight, weights
 from vitbench.training.ensemble import Ensemble
 
-Run = Callable[..., Tensor]
-"""A model as it is called with what it takes, images first."""
+Run = Callable[..., Tensor]  # A model as it is called with what it takes, images first
 
 
 @weights.register

@@ -21,36 +21,22 @@ from vitbench.training import stage
 from vitbench.training.per_member import Run
 from vitbench.training.stepper import autocast
 
-BETAS = (0.9, 0.95)
-"""Of Adam. Source: He et al. 2022, arXiv 2111.06377, table 8."""
-
+BETAS = (0.9, 0.95)  # Of Adam. Source: He et al. 2022, arXiv 2111.06377, table 8.
 WEIGHT_DECAY = 0.05
 """Likewise: not the trial's, so that a linear probe, which has none, is one of the weights that are fine-tuned."""
 
-SHOWN = 8
-"""Images of a sheet of reconstructions."""
-
-MARGIN = 1
-"""White pixels around each image of a sheet."""
-
-SIDE = 96
-"""Smallest width of an image of a sheet: smaller ones are shown enlarged, each pixel as a square."""
-
-GREY = 128.0
-"""Of a hidden pixel."""
+SHOWN = 8  # Images of a sheet of reconstructions
+MARGIN = 1  # White pixels around each image of a sheet
+SIDE = 96  # Smallest width of an image of a sheet: smaller ones are shown enlarged, each pixel as a square
+GREY = 128.0  # Of a hidden pixel
 
 
 @dataclass(frozen=True)
 class Pretrained(stage.Done):
-    """A pre-training that is over.
+    """A pre-training that is over."""
 
-    Attributes:
-        flops: of all its steps, forward and backward.
-        sheet: PNG, see :func:`sheet`.
-    """
-
-    flops: int
-    sheet: bytes
+    flops: int  # of all its steps, forward and backward
+    sheet: bytes  # PNG, see :func:`sheet`
 
 
 def recipe_of(recipe: TrainSpec) -> TrainSpec:

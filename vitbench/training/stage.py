@@ -26,40 +26,24 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StageSetting:
-    """Setting that all stages of a trial share.
+    """Setting that all stages of a trial share."""
 
-    Attributes:
-        trial: whose stages they are.
-        data: on the device.
-        device: where.
-        memory: of the trial.
-        progress: called with a line for the user after each epoch.
-        checkpoint: of the trial; a stage's file lies beside.
-    """
-
-    trial: TrainingTrial
-    data: Splits
+    trial: TrainingTrial  # whose stages they are
+    data: Splits  # on the device
     device: torch.device
-    memory: PeakMemory
-    progress: Progress
-    checkpoint: Checkpointing | None
+    memory: PeakMemory  # of the trial
+    progress: Progress  # called with a line for the user after each epoch
+    checkpoint: Checkpointing | None  # of the trial; a stage's file lies beside
 
 
 @dataclass(frozen=True)
 class Done:
-    """A stage that is over.
+    """A stage that is over."""
 
-    Attributes:
-        epochs: of it, in order; with accuracies where it is about labels.
-        earlier_s: seconds that processes before this one gave to it, as far as its checkpoint knew.
-        resumed_at: its steps at which another process took it up again.
-        notice: why it ran without the CUDA graphs that were asked for, or None.
-    """
-
-    epochs: tuple[Epoch, ...]
-    earlier_s: float
-    resumed_at: tuple[int, ...]
-    notice: str | None
+    epochs: tuple[Epoch, ...]  # of it, in order; with accuracies where it is about labels
+    earlier_s: float  # seconds that processes before this one gave to it, as far as its checkpoint knew
+    resumed_at: tuple[int, ...]  # its steps at which another process took it up again
+    notice: str | None  # why it ran without the CUDA graphs that were asked for, or None
 
 
 def run(

@@ -22,8 +22,7 @@ from vitbench.training.ema import Ema
 from vitbench.training.graphs import CapturePace, Graph
 from vitbench.training.per_member import Run, beside, clip, gradient_norms, logits
 
-CHECK_EVERY = 25
-"""Steps between looks at the loss: a lost run should not go on for long."""
+CHECK_EVERY = 25  # Steps between looks at the loss: a lost run should not go on for long
 
 
 class Diverged(ArithmeticError):

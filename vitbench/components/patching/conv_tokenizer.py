@@ -8,8 +8,7 @@ from vitbench.components.contracts import Patching
 from vitbench.config.model import ModelSpec
 from vitbench.registry import component
 
-BETWEEN = 64
-"""Channels between two convolutions, as in CCT's own tokenizer."""
+BETWEEN = 64  # Channels between two convolutions, as in CCT's own tokenizer
 
 
 @component(

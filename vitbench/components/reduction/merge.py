@@ -25,8 +25,7 @@ class Merge(Reduction):
     Patches are split in two halves in turn; each of the first half has one partner in the second.
     """
 
-    joins: ClassVar[bool] = True
-    """Whether a removed patch is added to its partner, or dropped."""
+    joins: ClassVar[bool] = True  # Whether a removed patch is added to its partner, or dropped
 
     def __init__(self, spec: ModelSpec, *, by: int = 8) -> None:
         super().__init__(spec)

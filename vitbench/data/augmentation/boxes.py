@@ -13,8 +13,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Size = tuple[int, int]
 
-SCALE, RATIO = (0.02, 0.33), (0.3, 3.3)
-"""Share of the image's area and ratio of the sides of what random erasing wipes."""
+SCALE, RATIO = (0.02, 0.33), (0.3, 3.3)  # Share of the image's area and ratio of the sides of what random erasing wipes
 TRIES = 10
 
 

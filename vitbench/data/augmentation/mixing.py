@@ -18,19 +18,12 @@ from vitbench.data.augmentation.boxes import Size
 
 @dataclass(frozen=True)
 class Mixes:
-    """How the images of an epoch are mixed, each with the one before it in its batch.
+    """How the images of an epoch are mixed, each with the one before it in its batch."""
 
-    Attributes:
-        share: (n,) float32, of the image in what comes out; of the other it is 1 - share.
-        cut: (n,) bool, whether a part of the other replaces a part of the image; else they are blended.
-        boxes: (n, 4) int64, that part; see :mod:`vitbench.data.augmentation.boxes`.
-        blends: whether some images may be blended.
-    """
-
-    share: Tensor
-    cut: Tensor
-    boxes: Tensor
-    blends: bool
+    share: Tensor  # (n,) float32, of the image in what comes out; of the other it is 1 - share
+    cut: Tensor  # (n,) bool, whether a part of the other replaces a part of the image; else they are blended
+    boxes: Tensor  # (n, 4) int64, that part; see :mod:`vitbench.data.augmentation.boxes`
+    blends: bool  # whether some images may be blended
 
     def __getitem__(self, rows: slice) -> Mixes:
         return self.map(lambda each: each[rows])

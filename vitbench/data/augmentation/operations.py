@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-GREY_SHARES = (0.2989, 0.587, 0.114)
-"""Of red, green and blue in a shade of grey, as in torchvision."""
+GREY_SHARES = (0.2989, 0.587, 0.114)  # Of red, green and blue in a shade of grey, as in torchvision
 
 
 def affine(pixels: Tensor, inverse: Tensor) -> Tensor:

@@ -18,23 +18,17 @@ from vitbench.data.augmentation import operations
 from vitbench.data.augmentation.boxes import Floats, Ints, Size
 
 Apply = Callable[[Tensor, Tensor], Tensor]
-BINS = 31
-"""Strengths of each operation, evenly spaced."""
+BINS = 31  # Strengths of each operation, evenly spaced
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a policy.
+    """One operation of a policy."""
 
-    Attributes:
-        apply: see :mod:`vitbench.data.augmentation.operations`; None leaves an image as it is.
-        parameters: strengths (n,), height and width → the operation's parameters (n, p).
-        signed: the strength is negative half of the time.
-    """
-
-    apply: Apply | None
+    apply: Apply | None  # see :mod:`vitbench.data.augmentation.operations`; None leaves an image as it is
+    # strengths (n,), height and width → the operation's parameters (n, p)
     parameters: Callable[[Floats, Size], Floats] = lambda strengths, _: strengths[:, None]
-    signed: bool = False
+    signed: bool = False  # the strength is negative half of the time
 
 
 def _map(*rows: Floats | float) -> Floats:
@@ -86,21 +80,15 @@ OPERATIONS: Mapping[str, Operation] = {
 """In torchvision's order."""
 
 NAMES = tuple(OPERATIONS)
-PARAMETERS = 6
-"""Columns in which the parameters of any operation fit."""
+PARAMETERS = 6  # Columns in which the parameters of any operation fit
 
 
 @dataclass(frozen=True)
 class DrawnOperations:
-    """Operations that the images of an epoch meet, one after another.
+    """Operations that the images of an epoch meet, one after another."""
 
-    Attributes:
-        operation: (n, k), its index in :data:`OPERATIONS`; an array, since it stays on the host.
-        parameters: (n, k, 6) float32; on the device.
-    """
-
-    operation: Ints
-    parameters: Tensor
+    operation: Ints  # (n, k), its index in :data:`OPERATIONS`; an array, since it stays on the host
+    parameters: Tensor  # (n, k, 6) float32; on the device
 
     def apply(self, pixels: Tensor, rows: slice) -> Tensor:
         """Some images after their operations.
@@ -141,17 +129,12 @@ _WIDTHS: Mapping[Apply, int] = {
 
 @dataclass(frozen=True)
 class Policy:
-    """How operations are chosen for an image.
+    """How operations are chosen for an image."""
 
-    Attributes:
-        strengths: height and width → operation → its strengths (31,), or of timm's levels (11,), ascending in effect.
-        operations: how many each image meets, one after another.
-        level: index of the strength of all of them; None: drawn for each.
-    """
-
+    # height and width → operation → its strengths (31,), or of timm's levels (11,), ascending in effect
     strengths: Callable[[Size], Mapping[str, Floats]]
-    operations: int
-    level: int | None
+    operations: int  # how many each image meets, one after another
+    level: int | None  # index of the strength of all of them; None: drawn for each
 
     def draw(self, images: int, size: Size, chance: torch.Generator, device: torch.device) -> DrawnOperations:
         """Operations that so many images of one size (height, width) meet.

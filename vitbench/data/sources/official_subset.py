@@ -22,9 +22,7 @@ from vitbench.data.sources import folder, torchvision_sets
 FILES = "cifar10-lossless-6k"
 """Folder of the PNG files, ``train/<class>/<index in the official order>.png`` and ``test/…``; or its ``.tar.xz``."""
 
-OF_FILES = 1000
-"""Images of each batch that are in it."""
-
+OF_FILES = 1000  # Images of each batch that are in it
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 CHECKSUM = "d260339686756ebee53ff688e033d165c7e3e2fc823b4549605bca5b53a0d885"

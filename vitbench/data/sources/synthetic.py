@@ -46,29 +46,20 @@ from vitbench.streams import derive
 
 GREY = 0.5
 CONTRAST = 0.45
-WAVE = 4.0
-"""Length of a grating's waves, pixels."""
-
+WAVE = 4.0  # Length of a grating's waves, pixels
 RELATIONS = ("one above the other", "side by side", "crosswise")
 
-CHUNK = 4096
-"""Images painted at a time: in floating point they are four times the size of what is kept."""
+CHUNK = 4096  # Images painted at a time: in floating point they are four times the size of what is kept
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Random numbers of n images. They are drawn for all of them alike, whatever their classes turn out to be.
+    """Random numbers of n images. They are drawn for all of them alike, whatever their classes turn out to be."""
 
-    Attributes:
-        uniform: (n, 8) in [0, 1): hue, its deviation, light, slant's side, its deviation, phase, which part is light,
-            dark.
-        row: (n,) of the object, where the class does not fix it.
-        column: (n,) of the object.
-    """
-
+    # (n, 8) in [0, 1): hue, its deviation, light, slant's side, its deviation, phase, which part is light, dark
     uniform: Tensor
-    row: Tensor
-    column: Tensor
+    row: Tensor  # (n,) of the object, where the class does not fix it
+    column: Tensor  # (n,) of the object
 
 
 def read(spec: DataSpec) -> DataSet:

@@ -20,8 +20,7 @@ from vitbench.data.catalog import DataError, MissingData
 from vitbench.data.images import DataSet, Images
 
 CLASSES = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
-IDX_HEADER = {3: 16, 1: 8}
-"""Bytes before the data of an IDX file of images (three dimensions) and of labels (one)."""
+IDX_HEADER = {3: 16, 1: 8}  # Bytes before the data of an IDX file of images (three dimensions) and of labels (one)
 
 
 def read(spec: DataSpec) -> DataSet:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 DATABASE = "mlflow.db"
-PARAMETER, TAG, NAME = 6000, 5000, 250
-"""Letters that MLflow takes of each; longer text ends in an ellipsis."""
+PARAMETER, TAG, NAME = 6000, 5000, 250  # Letters that MLflow takes of each; longer text ends in an ellipsis
 MOST_METRICS, MOST_PARAMETERS = 1000, 100  # Entries that one call takes
 REFUSED = re.compile(r"[^\w. /:-]")  # What no name of a parameter may hold
 NOWHERE = "mlflow-artifacts:/"

@@ -66,7 +66,7 @@ class Curves:
 class Trends:
     """A measured quantity along an axis of numbers."""
 
-    axis: str  # its name
+    axis: str
     label: str  # of the quantity, with the unit
     numbers: Sequence[float]  # of the axis, in ascending order
     points: pd.DataFrame  # colour, at (a number of the axis), value: what each run measured

@@ -31,10 +31,8 @@ class Workers(Protocol):
 class Machines(Protocol):
     """The machines of a study, whoever drives it there."""
 
-    device: Device
-    """Type of device on which all trials run."""
-    where: str
-    """The machines in words, for the user."""
+    device: Device  # Type of device on which all trials run
+    where: str  # The machines in words, for the user
 
     def close(self) -> None:
         """Let the machines go."""
@@ -61,19 +59,13 @@ class BackendOptions:
     """A study's needs, and the user's choices for its backend."""
 
     study: Path
-    device: str
-    """As the user named it: auto, cpu, cuda, cuda:1, mps."""
-    workers: int | None
-    """Trials at once; None for the backend's own choice."""
+    device: str  # As the user named it: auto, cpu, cuda, cuda:1, mps
+    workers: int | None  # Trials at once; None for the backend's own choice
     resources: Resources
     stop: Stop
-    say: Callable[[str], None]
-    """Shows the user a sentence."""
-    address: str | None = None
-    """Address of a cluster, where there is a choice."""
-    engine: tuple[tuple[str, str | int], ...] = ()
-    """Further parameters of the engine."""
-    patient: bool = True
-    """Whether to wait for a device that another vitbench on this machine has."""
+    say: Callable[[str], None]  # Shows the user a sentence
+    address: str | None = None  # Address of a cluster, where there is a choice
+    engine: tuple[tuple[str, str | int], ...] = ()  # Further parameters of the engine
+    patient: bool = True  # Whether to wait for a device that another vitbench on this machine has
     repeat: tuple[str, ...] = ()
     """Arguments of the command that runs the same suite, for a backend that starts drivers elsewhere."""

@@ -42,21 +42,11 @@ PROBE_SECONDS = 20.0
 """Connecting, handshake included; Ray's own patience is longer, and ends with the end of the process."""
 
 POLL_SECONDS = 0.2
-ASK_SECONDS = 1.0
-"""Time between two questions about a trial's progress."""
-
-ROOM_SECONDS = 1.0
-"""Time between two looks at how much room the cluster has: nodes come and go."""
-
-WAIT_SECONDS = 30.0
-"""Time after which a run that has no supervisor yet says what it waits for."""
-
-DEATHS_MOST = 5
-"""Supervisors that die in starting before one has started, after which the run ends."""
-
-STOP_SECONDS = GRACE_SECONDS + 3.0
-"""Time after which a supervisor that was told to stop is killed."""
-
+ASK_SECONDS = 1.0  # Time between two questions about a trial's progress
+ROOM_SECONDS = 1.0  # Time between two looks at how much room the cluster has: nodes come and go
+WAIT_SECONDS = 30.0  # Time after which a run that has no supervisor yet says what it waits for
+DEATHS_MOST = 5  # Supervisors that die in starting before one has started, after which the run ends
+STOP_SECONDS = GRACE_SECONDS + 3.0  # Time after which a supervisor that was told to stop is killed
 CARRIED = ("VITBENCH_DATA", "TORCHINDUCTOR_COMPILE_THREADS")
 """Variables of the driver's environment that its supervisors get too."""
 
@@ -133,17 +123,13 @@ class RemoteWorker:
     """A supervisor on a node, seen from the driver."""
 
     actor: Any
-    ready: Any
-    """Object reference of its first answer; None once that has come."""
+    ready: Any  # Object reference of its first answer; None once that has come
     request: Request | None = None
-    result: Any = None
-    """Object reference of how the request ends."""
-    progress: Any = None
-    """Object reference of the progress that the supervisor was last asked for."""
+    result: Any = None  # Object reference of how the request ends
+    progress: Any = None  # Object reference of the progress that the supervisor was last asked for
     ask_at: float = 0.0
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
-    stop_by: float | None = None
-    """When it is killed, after it was told to stop."""
+    stop_by: float | None = None  # When it is killed, after it was told to stop
 
 
 class RayPool:

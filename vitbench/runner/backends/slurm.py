@@ -29,18 +29,10 @@ from vitbench.store import Leases, StudyFolder
 from vitbench.wording import plural
 
 POLL_SECONDS = 1.0
-STOP_SECONDS = 30.0
-"""Time for a job's driver to stop: its trials have ten, and it writes their records."""
-
-SIGNAL_DELAY_SECONDS = 120
-"""Time between Slurm's warning and the end of a job."""
-
-MAX_JOBS = 64
-"""Most jobs of one array, unless --workers says otherwise."""
-
-MAX_REQUEUES = 100
-"""Most times that a job is queued again after its time is over; it goes on from a checkpoint."""
-
+STOP_SECONDS = 30.0  # Time for a job's driver to stop: its trials have ten, and it writes their records
+SIGNAL_DELAY_SECONDS = 120  # Time between Slurm's warning and the end of a job
+MAX_JOBS = 64  # Most jobs of one array, unless --workers says otherwise
+MAX_REQUEUES = 100  # Most times that a job is queued again after its time is over; it goes on from a checkpoint
 CLUSTERS = ("slurm", "local")
 DEFAULTS = {
     "name": "vitbench",
