@@ -98,6 +98,12 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
     assert f"excluded: mha · rope_2d: {rule}" in output and "3 cells; 1 excluded" in output
 
 
+def test_i06_a_variant_is_not_called_as_a_combination_of_the_axes_is(tmp_path: Path) -> None:
+    """Their runs would be taken for those of one cell."""
+    text = '[axes]\nmlp = ["gelu", "relu"]\n[[variants]]\nname = "gelu"\nset.depth = 3'
+    assert 'suite.toml: variants: string "gelu" is the label of a combination of the axes' in error(tmp_path, text=text)
+
+
 def test_i06_incompatible_components_of_a_named_variant_are_a_mistake(tmp_path: Path) -> None:
     text = '[[variants]]\nname = "turned"\nset.attention = "mha"\nset.positions = "rope_2d"'
     assert 'suite.toml: variant string "turned": positions "rope_2d" needs "rotary"' in error(tmp_path, text=text)
@@ -157,6 +163,9 @@ def test_i09_repeated_values_and_trials_are_left_out_with_a_notice(tmp_path: Pat
     suite = read_suite(tmp_path / suite_file(tmp_path, "[axes]\ndepth = [1, 2, 1, 1]"))
     assert [c.model.depth for c in suite.cells] == [1, 2]
     assert suite.notices == ("axes.depth: 2 repeated values left out",)
+    again = read_suite(tmp_path / suite_file(tmp_path), ["train.seeds=[3, 1, 3]"])
+    assert again.notices == ("train.seeds: 1 repeated value left out",)
+    assert again.cells[0].seeds == (3, 1)
     many = f"[axes]\ndepth = [{', '.join(['1', '2'] * 15_000)}]"  # looked through once
     assert read_suite(tmp_path / suite_file(tmp_path, many)).notices == ("axes.depth: 29,998 repeated values left out",)
     twice = '[[variants]]\nname = "a"\n[[variants]]\nname = "b"\nset.depth = 1'

@@ -337,9 +337,11 @@ class Effects:
         """
         import pandas as pd
 
+        from vitbench.report.sections.effects import words_of
+
         lines = [
             (r.name, r.context, r.judged.mean, r.judged.interval.low, r.judged.interval.high, r.judged.p_holm,
-             r.judged.n, r.judged.words)
+             r.judged.n, words_of(self._view, r.judged))
             for r in self._rows
         ]  # fmt: skip
         columns = ["name", "context", "points", "low", "high", "p_holm", "n", "verdict"]

@@ -345,7 +345,10 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
     except (ValueError, RecursionError, MemoryError) as error:  # a null byte, nested too deep
         raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
     if not components:
-        raise PluginError(f"{path}: registers no component; decorate a class with @vitbench.component(...)")
+        raise PluginError(
+            f"{path}: registers no component; decorate a class with @vitbench.component(...), "
+            "at the top level of the file"
+        )
     for slot, name, line, _ in components:
         if slot is None or name is None:
             raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")

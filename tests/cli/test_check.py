@@ -49,6 +49,42 @@ class Flawed(Batched):
     def forward(self, x, *rest):
         return 1.001 * super().forward(x, *rest)
 """,
+    "judges each image alone: the same images give other logits the second time": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(GELU):
+    \"\"\"An MLP that draws at random in evaluation, too.\"\"\"
+
+    def activate(self, x):
+        return torch.dropout(x, 0.5, True)
+""",
+    "judges each image alone: an image's logits depend on the others": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(GELU):
+    \"\"\"An MLP that takes the batch's mean off.\"\"\"
+
+    def activate(self, x):
+        return x - x.mean(0)
+""",
+    "judges each image alone: writes into the tensor that it is called with": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(nn.Module):
+    \"\"\"An MLP that overwrites its input.\"\"\"
+
+    def __init__(self, spec):
+        super().__init__()
+        self.up = nn.Linear(spec.dim, spec.dim)
+
+    def forward(self, x):
+        return self.up(x) if self.training else self.up(x.mul_(2))
+""",
+    "judges each image alone: logits are not finite": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(GELU):
+    \"\"\"An MLP that overflows in evaluation.\"\"\"
+
+    def activate(self, x):
+        return x if self.training else x / 0.0
+""",
     "declares source and summary: has no source and no docstring": """
 @vitbench.component(slot="attention", name="flawed", source="")
 class Flawed(Batched):
@@ -65,7 +101,7 @@ def check(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:
     done = check(tmp_path, GOOD)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("mlp cubed") == 4 and done.stdout.count("attention again") == 6, "exact ones are compared"
+    assert done.stdout.count("mlp cubed") == 5 and done.stdout.count("attention again") == 7, "exact ones are compared"
     assert "wrong" not in done.stdout
 
 

@@ -17,6 +17,7 @@ from tests.runner.runs import here
 from tests.small import SUITE
 from vitbench import load, registry
 from vitbench.cli.main import cli
+from vitbench.runner import device_kind
 from vitbench.runner.doctor import _torch
 
 COMPONENTS = str(REPOSITORY / "ablations" / "components.toml")
@@ -34,6 +35,14 @@ def test_plan_lists_every_trial_and_runs_nothing_and_a_gpu_takes_all_of_the_imag
     assert "batch 256" in outputs[1] and "batch 64" not in outputs[1] and "bfloat16" in outputs[1]
     flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in outputs]
     assert flops[1] > 20 * flops[0]
+
+
+def test_a_plan_for_a_gpu_knows_no_pace_of_a_cpu_and_says_that_none_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_kind, "NODES", ())
+    timed = [COMPONENTS, "--set", "train.seeds=9", "--results", str(REPOSITORY / "results/reference/components-cpu")]
+    here_, there = (here("plan", *timed, "--device", device).stdout for device in ("cpu", "cuda"))
+    assert "at the pace of this study's finished trials" in here_ and "no GPU" not in here_
+    assert "time unknown until a trial has been measured" in there and "notice: this machine shows no GPU" in there
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path) -> None:
         assert rows["recipe"].nunique() == rows["images"].nunique() == 1
         assert rows["rank"].tolist() == list(range(1, len(rows) + 1))
         assert rows["test_accuracy_pct_mean"].is_monotonic_decreasing
-    assert len(frame[frame["study"] == "components"]) == 6, "functions, of 36 cells"
+    assert len(frame[frame["study"] == "components-cpu"]) == 6, "functions, of 36 cells"
     placed = frame[frame["study"] == "norm-placement-small"]
     assert placed["board"].nunique() == 4, "two learning rates, with and without warm-up: four recipes"
     assert "epochs, batch size" in done.stdout and "more (--top, --csv)" in done.stdout
@@ -42,10 +42,17 @@ def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
     assert both["cell"].tolist()[::2] == one["cell"].tolist()
 
 
+def test_a_file_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
+    done = here("leaderboard", *STUDIES, "--csv", str(tmp_path / "none" / "all.csv"))
+    assert done.returncode == 2 and "all.csv cannot be written: " in done.stderr and "Traceback" not in done.stderr
+
+
 def test_cells_are_chosen_by_their_models() -> None:
     done = here("leaderboard", *STUDIES, "--having", "positions=learned", "--having", "norm=pre")
     assert done.returncode == 0 and "post" not in done.stdout
     wrong = here("leaderboard", *STUDIES, "--having", "position=learned")
     assert wrong.returncode == 2 and 'did you mean "positions"' in wrong.stderr
+    bare = here("leaderboard", *STUDIES, "--having", "norm")
+    assert bare.returncode == 2 and '"norm": write FIELD=VALUE' in bare.stderr
     none = here("leaderboard", *STUDIES, "--having", "positions=none", "--having", "depth=99")
     assert none.returncode == 2 and "no finished cell has positions=none, depth=99" in none.stderr

@@ -11,7 +11,7 @@ from tests.conftest import REPOSITORY
 from vitbench import environment
 from vitbench.config import SpecError, read_suite
 from vitbench.config.recipe import Device
-from vitbench.config.suite import ExpandedSuite
+from vitbench.config.suite import ExpandedSuite, in_label
 
 MINIMAL = """
 [suite]
@@ -190,6 +190,19 @@ def test_a_component_has_options_as_a_table_as_text_and_as_an_axis(tmp_path: Pat
     }  # fmt: skip
     of_variant = '[[variants]]\nname = "v"\nset.positions = {name = "rope_2d", base = 9}\n'
     assert read(tmp_path, MINIMAL + of_variant).cells[0].model.positions == "rope_2d(base=9)"
+
+
+def test_text_with_an_option_at_its_default_is_the_same_value(tmp_path: Path) -> None:
+    axes = '[axes]\npositions = ["rope_2d(base=100)", "learned", "rope_2d", "rope_2d(base=9.0)", "rope_2d(base=9)"]\n'
+    suite = read(tmp_path, MINIMAL + axes)
+    assert [cell.label for cell in suite.cells] == ["rope_2d", "learned", "rope_2d(base=9)"]
+    assert suite.notices == ("axes.positions: 2 repeated values left out",)
+
+
+def test_options_of_one_name_are_told_apart_in_labels() -> None:
+    names = ("norm_layer.eps", "residual.start", "mlp.start")
+    assert in_label("residual.start", 0.1, names) == "residual.start=0.1"
+    assert in_label("norm_layer.eps", 1e-6, names) == "eps=1e-06"
 
 
 def test_a_combination_with_a_component_that_has_no_such_option_is_excluded(tmp_path: Path) -> None:

@@ -132,6 +132,18 @@ def test_the_worst_seeds_are_removed(runs: Runs) -> None:
     assert "(2): gelu, seed 1;" in caveats(runs)["repeated-runs"]
 
 
+def test_a_cell_that_is_left_out(runs: Runs) -> None:
+    """With another recipe, so that no plan has it; one that is added is corrected for, and no caveat."""
+    again(runs, '"relu"]', '"relu", "silu"]')
+    assert caveats(runs) == {}
+    facts = CLAIMING.index("[[facts]]")
+    again(runs, CLAIMING[facts:])
+    again(runs, '"gelu", "relu", "silu"]', '"gelu", "silu"]')
+    assert "cells" not in caveats(runs)["changed-after-results"], "the study keeps what it has"
+    again(runs, "epochs = 1", "epochs = 2")
+    assert "cells relu → left out" in caveats(runs)["changed-after-results"]
+
+
 def test_a_record_that_is_set_aside_is_not_said_to_be_removed(runs: Runs) -> None:
     path = next((runs.study / "records").glob("*.json"))
     path.write_text("{")

@@ -154,6 +154,18 @@ def test_cells_at_chance_are_marked_and_so_are_comparisons_of_two_of_them(tmp_pa
     assert "at chance" not in report(tmp_path / "2").text.lower()
 
 
+def test_two_seeds_far_above_a_guess_are_not_at_chance(tmp_path: Path) -> None:
+    """Their interval reaches down to it, as that of any two seeds; their test images tell that something is learned."""
+
+    def accuracy(cell: CellPlan, seed: int) -> float:
+        return (50.0 + 10 * seed) if cell.axes["norm"] == "pre" else 5.0 + 10 * seed
+
+    page = report(tmp_path, axes={"norm": ("pre", "post")}, facts=(), accuracy=accuracy, seeds=(0, 1))
+    rows = page.csv("accuracy")
+    assert all(float(row["test_accuracy_pct_low"]) < 10 for row in rows)
+    assert {row["cell"]: row["at_chance"] for row in rows} == {"pre": "False", "post": "True"}
+
+
 def test_at_chance_is_what_the_most_frequent_class_gives(tmp_path: Path) -> None:
     """Half of the test images are in one of ten classes: 50 % is no more than a guess."""
 

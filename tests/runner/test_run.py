@@ -11,6 +11,7 @@ import pytest
 from tests.runner.runs import VITBENCH, Runs, here
 from tests.small import SUITE
 from vitbench.runner import device_kind
+from vitbench.runner.backends.local import cores
 from vitbench.runner.device_kind import is_cpu
 from vitbench.store import StudyFolder, TimeValues, TrainValues
 
@@ -24,6 +25,15 @@ from vitbench.cli.main import main
 main(sys.argv[1:])
 """
 TWO_ATTENTIONS = 'axes.attention=["sdpa", "triton"]'
+
+
+def test_more_threads_than_cores_are_told_of_and_so_are_trials_of_earlier_runs(runs: Runs) -> None:
+    few = runs.complete("--set", "train.seeds=[0, 1]", "--set", f"resources.cpus={cores() + 1}", "--only", "training")
+    assert f"resources.cpus is {cores() + 1}, and here are {cores()} cores" in few
+    fewer = runs.complete("--set", "train.seeds=[0]", "--only", "training")
+    assert (
+        "1 of them finished before; the study keeps 1 more, of earlier runs" in fewer and "resources.cpus" not in fewer
+    )
 
 
 def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -> None:

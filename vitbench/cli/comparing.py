@@ -116,7 +116,9 @@ def compare(
 def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """FIELD=VALUE of a model, repeated, as a table."""
     fields = dict(value.partition("=")[::2] for value in values)
-    for field in fields:
+    for given, field in zip(values, fields, strict=False):
+        if "=" not in given:
+            raise click.BadParameter(f'"{given}": write FIELD=VALUE, such as positions=learned')
         if field not in ModelSpec.model_fields:
             raise click.BadParameter(f'"{field}" is no field of a model{nearest(field, ModelSpec.model_fields)}')
     return fields
@@ -139,7 +141,10 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
 
     frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
-        frame.to_csv(file, index=False)
+        try:
+            frame.to_csv(file, index=False)
+        except OSError as error:
+            raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):
         table = Table(
             title=Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}"), title_justify="left",

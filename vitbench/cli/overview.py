@@ -17,7 +17,7 @@ from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
 from vitbench.runner.cost import Pace, cost_of, pace_of, remaining
-from vitbench.runner.device_kind import device_kind
+from vitbench.runner.device_kind import device_kind, shows_no_gpu
 from vitbench.runner.look_plan import Looked, nothing_stops, wanted_in
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
@@ -75,7 +75,8 @@ def print_plan(
         console.print(escape(f"excluded: {label}: {rule}"))
     if not every and len(suite.excluded) > MAX_PRINTED:
         console.print(f"… and {len(suite.excluded) - MAX_PRINTED:,} more excluded (--all shows them)")
-    for notice in suite.notices:
+    elsewhere = ["this machine shows no GPU"] if device_kind(device) == "cuda" and shows_no_gpu() else []
+    for notice in (*suite.notices, *elsewhere):
         console.print(escape(f"notice: {notice}"))
     if info.untuned:
         untuned = set(info.untuned)
@@ -93,7 +94,7 @@ def print_plan(
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     console.print(escape(f"data: {info.data_name}{identity}"))
-    pace = pace_of(study, states) if study else None
+    pace = pace_of(study, states, info) if study else None
     console.print("\n".join(_costs(info, planned_with, states, pace)))
 
 
@@ -135,7 +136,7 @@ def print_status(study: StudyFolder, console: Console) -> None:
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
     if states["pending"] or states["interrupted"]:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
-            pace = pace_of(study, tried)
+            pace = pace_of(study, tried, study.info)
             console.print(cost_of(remaining(study.info, tried, pace)[0], pace))
     if outside:
         console.print(f"  {outside} record{'s' * (outside > 1)} of trials outside the plan")

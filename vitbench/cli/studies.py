@@ -304,7 +304,7 @@ def pack(study: Path) -> None:
 
 
 @click.command()
-@click.argument("study", type=FOLDER, required=False)
+@click.argument("study", type=FOLDER, required=False, metavar="STUDY")
 @click.option("--out", type=FOLDER, help="Folder of the report. Default: reports/<name of the study's folder>.")
 @click.option(
     "--print",

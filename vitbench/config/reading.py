@@ -115,6 +115,7 @@ class _Reader(SuiteTables):
         info = self.table("suite", Info, required=True)
         base = {name: self.table(name, model) for name, model in TABLES.items()}
         resources = self.table("resources", Resources)
+        self.repeated_seeds()
         axes = self.axes(base)
         variants = self.variants(base)
         moved = {path for named in self.joint.values() for changes in named.values() for path in changes}
@@ -150,6 +151,13 @@ class _Reader(SuiteTables):
             file=self.file, info=info, axes=axes, cells=tuple(cells), data=base["data"], tune=tune, facts=facts,
             goals=goals, resources=resources, notices=tuple(self.notices), excluded=tuple(excluded),
         )  # fmt: skip
+
+    def repeated_seeds(self) -> None:
+        """A seed that is given twice is one: the notice that says so."""
+        train = self.raw.get("train")
+        seeds = train.get("seeds") if isinstance(train, dict) else None
+        if isinstance(seeds, tuple) and (repeated := len(seeds) - len(dict.fromkeys(map(repr, seeds)))):
+            self.notices.append(f"train.seeds: {plural(repeated, 'repeated value')} left out")
 
     def budget(self, base: Mapping[str, Any]) -> None:
         """A run has one budget, in one currency."""
@@ -197,7 +205,12 @@ class _Reader(SuiteTables):
         return axes
 
     def component(self, slot: str, value: Any) -> Any:
-        """A component as text: ``{name = "rope_2d", base = 10}`` is ``rope_2d(base=10)``."""
+        """A component as text, without defaults: ``{name = "rope_2d", base = 10}`` is ``rope_2d(base=10)``."""
+        if isinstance(value, str):
+            try:
+                return registry.with_options(slot, value, {})
+            except registry.UnknownComponent:
+                return value  # which is said of it where it is put into a model
         if not isinstance(value, dict) or not isinstance(value.get("name"), str) or "set" in value:
             return value
         try:
@@ -244,7 +257,7 @@ class _Reader(SuiteTables):
 
     def cells(
         self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]],
-        variants: Iterable[tuple[Variant, list[tuple[str, Any]]]], tune: Tune | None, master: int,
+        variants: Sequence[tuple[Variant, list[tuple[str, Any]]]], tune: Tune | None, master: int,
     ) -> tuple[list[Cell], list[tuple[str, str]]]:  # fmt: skip
         """The factorial over the axes, then the variants; what its components rule out is listed, not built."""
         candidates: list[Iterable[Candidate]] = [self.grid(base, axes)] if axes else []
@@ -256,8 +269,13 @@ class _Reader(SuiteTables):
         fitting = by_identity(lambda model, train: mismatches(model, train) if train is not None else [])
         settings, seeds_of = by_identity(partial(self.settings, tune=tune)), by_identity(TrainTable.seeds_of)
         cells, excluded = [], []
+        named = {variant.name for variant, _ in variants}
         for label, values, tables, variant in itertools.chain.from_iterable(candidates):
             model, train = tables["model"], tables["train"]
+            if variant is None and label in named:
+                self.complain(
+                    "variants", f"{quote(label)} is the label of a combination of the axes; choose another name"
+                )
             problems, broken = checked(model)
             for field, problem in problems:
                 self.complain(f"cell {label}: {field}" if values else f"model.{field}", problem)
@@ -282,7 +300,7 @@ class _Reader(SuiteTables):
 
     def grid(self, base: Mapping[str, Any], axes: Mapping[str, tuple[Value, ...]]) -> Iterator[Candidate]:
         """Every combination of the axes' values. Combinations that share a table's values share the table itself."""
-        moves = {axis: [self.move(base, axis, value) for value in values] for axis, values in axes.items()}
+        moves = {axis: [self.move(base, axis, value, axes) for value in values] for axis, values in axes.items()}
         movers = {
             table: [i for i, of_axis in enumerate(moves.values()) if any(table in move.fields for move in of_axis)]
             for table in TABLES
@@ -298,17 +316,17 @@ class _Reader(SuiteTables):
                 tables[table] = made[table][key]
             yield Candidate(label, {axis: move.value for axis, (_, move) in zip(moves, chosen, strict=True)}, tables)
 
-    def move(self, base: Mapping[str, Any], axis: str, value: Value) -> Move:
+    def move(self, base: Mapping[str, Any], axis: str, value: Value, axes: Collection[str]) -> Move:
         """The changes of one value of an axis; it has been checked with the base by itself."""
         if axis.partition(".")[0] in registry.slots() and "." in axis:
-            return Move(value, in_label(axis, value), {"model": {axis: value}})
+            return Move(value, in_label(axis, value, axes), {"model": {axis: value}})
         changes = self.joint[axis][str(value)] if axis in self.joint else {axis: value}
         alone = self.replaced(base, changes, f"axes.{axis}")
         fields: dict[str, dict[str, Any]] = {}
         for path in of_components(base.get("model"), changes):
             table, _, field = path.rpartition(".")
             fields.setdefault(table or "model", {})[field] = getattr(alone[table or "model"], field)
-        return Move(value, in_label(axis, value), fields)
+        return Move(value, in_label(axis, value, axes), fields)
 
     def combined(self, base: Mapping[str, Any], table: str, moves: Sequence[Move], where: str) -> Any:
         """One table of a combination.

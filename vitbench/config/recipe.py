@@ -283,8 +283,9 @@ class TrainTable(TrainSpec):
     @field_validator("seeds", mode="wrap")
     @classmethod
     def _table_of_looks(cls, given: Any, others: ValidatorFunctionWrapHandler) -> Any:
-        """A table is judged as looks alone: what is wrong in it is no failed attempt at an array."""
-        return Looks.model_validate(given) if isinstance(given, dict) else others(given)
+        """A table is judged as looks alone: what is wrong in it is no failed attempt at an array. Seeds count once."""
+        seeds = Looks.model_validate(given) if isinstance(given, dict) else others(given)
+        return tuple(dict.fromkeys(seeds)) if isinstance(seeds, tuple) else seeds
 
     @property
     def looks(self) -> tuple[int, ...]:

@@ -39,9 +39,14 @@ def as_text(value: Value) -> str:
 BETWEEN = " · "  # The values of a cell's axes in its label
 
 
-def in_label(axis: str, value: Value) -> str:
-    """An axis' value in the label of a cell: a component by its name; any other field's with the field's own."""
-    return value if isinstance(value, str) else f"{axis.rpartition('.')[2]}={as_text(value)}"
+def in_label(axis: str, value: Value, axes: Collection[str]) -> str:
+    """An axis' value in the label of a cell: a component by its name; any other field's with the field's own.
+
+    Where two of the axes have fields of one name, each has its table's before it.
+    """
+    name = axis.rpartition(".")[2]
+    shared = sum(each.rpartition(".")[2] == name for each in axes) > 1
+    return value if isinstance(value, str) else f"{axis if shared else name}={as_text(value)}"
 
 
 def setting_in_words(values: Mapping[str, Value]) -> str:

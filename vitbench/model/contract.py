@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
+from torch import Tensor, nn
 
 from vitbench import registry
 from vitbench.config.model import ModelSpec
@@ -58,6 +59,39 @@ def trains(slot: str, name: str, device: torch.device) -> str:
         if not torch.isfinite(parameter.grad).all():
             return f"the gradient of {parameter_name} is not finite"
     return ""
+
+
+def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
+    """In evaluation answers are finite, the same twice, and of one image each; what it is given is left as it is."""
+    spec = fitted(SMALL, slot, name).model_copy(update={"init_std": "fan_in"})  # so that each component has a say
+    model = build_model(spec, seed=0).to(device).eval()
+    its_class, overwritten, before = registry.load(slot, name.partition("(")[0]), list[str](), list[Tensor]()
+
+    def begins(_: nn.Module, given: tuple[object, ...]) -> None:
+        before[:] = [each.clone() for each in given if isinstance(each, Tensor)]
+
+    def ends(_: nn.Module, given: tuple[object, ...], out: object) -> None:
+        after = [each for each in given if isinstance(each, Tensor)]
+        if not all(torch.equal(*pair) for pair in zip(before, after, strict=True)):
+            overwritten.append("writes into the tensor that it is called with")
+
+    for module in model.modules():
+        if isinstance(module, its_class):
+            module.register_forward_pre_hook(begins)
+            module.register_forward_hook(ends)
+    images = torch.randn(3, 3, 16, 16, device=device)
+    with torch.no_grad():
+        logits, again, alone = model(images), model(images), model(images[:1])
+    if not torch.isfinite(logits).all():
+        return "logits are not finite"
+    if overwritten:
+        return overwritten[0]
+    tolerance = 1e-5 * float(logits.abs().max())
+    if (logits - again).abs().max() > tolerance:
+        return "the same images give other logits the second time, in evaluation"
+    return (
+        "" if (logits[:1] - alone).abs().max() <= tolerance else "an image's logits depend on the others of its batch"
+    )
 
 
 def takes_rectangles(slot: str, name: str, device: torch.device) -> str:
@@ -121,6 +155,7 @@ def takes_other_sizes(slot: str, name: str, device: torch.device) -> str:
 CHECKS: Mapping[str, Check] = {
     "declares source and summary": declares,
     "trains in a model": trains,
+    "judges each image alone": judges_each_image_alone,
     "takes images and patches that are not square": takes_rectangles,
     "is exact": is_exact,
     "starts like the reference": starts_like_the_reference,

@@ -228,9 +228,21 @@ class View:
         most = self.train.groupby("cell")["test_most_common_pct"].max().dropna()
         return guesses | {str(cell): max(guesses[str(cell)], float(share)) for cell, share in most.items()}
 
-    def is_at_chance(self, cell: str, of_mean: Interval | None) -> bool:
-        """Whether the interval of a cell's mean test accuracy reaches down to that of a guess among its classes."""
-        return of_mean is not None and cell in self._chance and of_mean.low <= self._chance[cell]
+    @cached_property
+    def _lucky(self) -> dict[str, float]:
+        """Cell that is trained → the accuracy that a guess exceeds on its test images one time in forty, percent."""
+        images = self.train.groupby("cell")["test_images"].max().to_dict()
+        return {cell: p + 1.96 * math.sqrt(p * max(100 - p, 0) / images[cell]) if images.get(cell, 0) > 0 else 100.0
+                for cell, p in self._chance.items()}  # fmt: skip
+
+    def is_at_chance(self, cell: str, mean: float, of_mean: Interval | None) -> bool:
+        """Whether neither seeds nor test images tell a cell's mean test accuracy from that of a guess.
+
+        The interval over seeds reaches down to it; of two or three seeds it nearly always does, so the mean has to be
+        one that a guess comes to on so many images, too.
+        """
+        return (of_mean is not None and cell in self._chance and of_mean.low <= self._chance[cell]
+                and mean <= self._lucky[cell])  # fmt: skip
 
     @cached_property
     def contention(self) -> dict[str, Contention]:

@@ -258,8 +258,9 @@ def cost_of(estimate: Estimate, pace: Pace | None) -> str:
     return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
 
 
-def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]]) -> Pace | None:
-    """The pace of the trials that have finished; where there are many, of a sample spread over all."""
+def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]], info: StudyInfo) -> Pace | None:
+    """The pace of finished trials on a plan's device; where there are many, of a sample spread over all."""
+    device = Trials.of(info.trials)[0].trial.device
     ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
     some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
-    return measured_pace(record for _, record in study.records_of(some))
+    return measured_pace(record for _, record in study.records_of(some) if record.trial.device == device)

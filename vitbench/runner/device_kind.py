@@ -28,5 +28,9 @@ def device_kind(requested: str) -> Device:
 
 def is_cpu(requested: str) -> bool:
     """Whether this can only mean the CPU. On Linux a GPU has a file in /dev; asking torch takes three seconds."""
-    has_none = platform.system() == "Linux" and not any(any(Path("/dev").glob(name)) for name in NODES)
-    return requested == "cpu" or (requested == "auto" and has_none)
+    return requested == "cpu" or (requested == "auto" and shows_no_gpu())
+
+
+def shows_no_gpu() -> bool:
+    """Whether the system says that no GPU is here; where it says nothing, False."""
+    return platform.system() == "Linux" and not any(any(Path("/dev").glob(name)) for name in NODES)

@@ -172,7 +172,10 @@ def _session(
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
     cost = session.expect()
-    reporter.note(f"{study.path}: {plural(len(info.trials), 'trial')}, {done} of them finished before; {backend.where}")
+    more = len(study.info.trials) - len(info.trials)
+    kept = f"; the study keeps {more:,} more, of earlier runs" if more else ""
+    many = plural(len(info.trials), "trial")
+    reporter.note(f"{study.path}: {many}, {done} of them finished before{kept}; {backend.where}")
     if done < len(info.trials):
         reporter.note(f"{cost}{', one after another' if (options.workers or 1) > 1 else ''}")
     return session

@@ -109,7 +109,7 @@ class Session:
 
     def expect(self) -> str:
         """Report what is left. Returns its cost in a sentence."""
-        pace = pace_of(self.study, self.study.attempts())
+        pace = pace_of(self.study, self.study.attempts(), self.study.info)
         estimate, seconds = remaining(self.study.info, self.attempts, pace)
         self.reporter.expect(len(self.trials), len(self.trials) - len(self.pending(*KINDS)), seconds)
         return cost_of(estimate, pace)

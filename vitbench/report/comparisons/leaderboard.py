@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from vitbench.analysis.arms import names_of
 from vitbench.config.base import digest
 from vitbench.report.view import MEAN, STD, View
 from vitbench.store import StudyFolder
+from vitbench.wording import plural
 
 COLUMNS = (
     "board", "images", "recipe", "rank", "study", "cell", "device", "n", MEAN, STD, "low", "high", "parameters",
@@ -22,13 +24,14 @@ def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None
     implementations are one row; no test compares cells of different studies.
 
     Columns: board (a number for each combination of images and recipe, the one with most cells first), images, recipe
-    (in words); rank, on its board; study, cell, device, n (seeds), test_accuracy_pct_mean and _std, low and high (ends
-    of its 95 % interval, percent), parameters, forward_flops (of one image).
+    (in words); rank, on its board; study (its folder), cell, device, n (seeds), test_accuracy_pct_mean and _std, low
+    and high (ends of its 95 % interval, percent), parameters, forward_flops (of one image).
 
     Args:
         having: field of the model → its value as text; cells with others are left out.
     """
-    rows = [row for study in studies for row in _rows(View(study), having or {})]
+    names = names_of([study.path for study in studies])
+    rows = [row for study, name in zip(studies, names, strict=True) for row in _rows(View(study), name, having or {})]
     frame = pd.DataFrame(rows, columns=["key", *COLUMNS[1:3], *COLUMNS[4:]])
     frame = frame.sort_values(MEAN, ascending=False, kind="stable", ignore_index=True)
     sizes = frame["key"].value_counts(sort=False).sort_values(ascending=False, kind="stable")
@@ -38,7 +41,7 @@ def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None
     return frame[[*COLUMNS]]
 
 
-def _rows(view: View, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     info = view.study.info
     for row in view.by_cell.to_dict("records"):
         trial, other = view.trained[row["cell"]], view.function_of[row["cell"]] != row["cell"]
@@ -47,12 +50,12 @@ def _rows(view: View, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             continue
         body, n = trial.canonical(), trial.data.train_images
         counted = f", {n:,} training images" if n else ""
-        recipe = [f"{trial.train.epochs} epochs", f"batch size {trial.train.batch_size}"]
+        recipe = [plural(trial.train.epochs, "epoch"), f"batch size {trial.train.batch_size}"]
         recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
         interval = view.intervals.get((row["device"], row["cell"], row["environment"]))
         yield {
             "key": digest([info.data_identity or info.data_name, body.get("data"), body.get("train")]),
-            "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": info.suite.name,
+            "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": name,
             "cell": row["cell"], "device": row["device"], "n": row["n"], MEAN: row[MEAN], STD: row[STD],
             "low": interval.low if interval else None, "high": interval.high if interval else None,
             "parameters": row["parameters"], "forward_flops": row["forward_flops"],

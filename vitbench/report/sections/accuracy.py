@@ -126,7 +126,9 @@ def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
         of_cells = [costs[cell] for cell in each.cells if cell in costs]
         accuracy = spread(each.mean, each.std, view.decimals)
         accuracy = bold(accuracy) if each in best else accuracy
-        accuracy = Md(f"{accuracy} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.interval) else accuracy
+        accuracy = (
+            Md(f"{accuracy} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.mean, each.interval) else accuracy
+        )
         line = view.identity(each.cells)
         if "cell" in line and len(view.function_of) > len(set(view.function_of.values())):
             line[EQUIVALENT] = count(len(each.cells))
@@ -218,8 +220,8 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     place = list(frame.columns).index(STD) + 1
     for name in ("high", "low"):
         frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in intervals])
-    at_chance = [view.is_at_chance(cell, each) for cell, each in zip(frame["cell"], intervals, strict=True)]
-    frame.insert(place + 2, "at_chance", at_chance)
+    at_chance = map(view.is_at_chance, frame["cell"], frame[MEAN], intervals)
+    frame.insert(place + 2, "at_chance", list(at_chance))
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
     frame = frame.assign(**stood_for)

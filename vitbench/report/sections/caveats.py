@@ -285,8 +285,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
            "the first."),
     Caveat("at-chance",
-           lambda view: _names(cell for (_, cell, _), of in view.intervals.items() if view.is_at_chance(cell, of)),
-           "**At chance**: {names}. The 95 % interval of the mean test accuracy includes that of a guess. Nothing is "
+           lambda view: _names(row["cell"] for row in view.by_cell.to_dict("records") if view.is_at_chance(
+               row["cell"], row[MEAN], view.intervals.get((row["device"], row["cell"], row["environment"])))),
+           "**At chance**: {names}. Neither seeds nor test images tell the mean accuracy from a guess. Nothing is "
            "known to be learned there, so that two such cells are alike shows nothing."),
     Caveat("disagreeing-implementations",
            lambda view: ({"cells": listed(each.cells, MAX_NAMED), "why": escape(each.reason)}

@@ -24,12 +24,10 @@ MOST_LETTERS = 80
 DEFAULTS: Mapping[str, type[Strict]] = {"suite": Info, "model": ModelSpec, "data": DataSpec, "train": TrainSpec}
 SETTINGS = ("name", "question", "cost", "timeout_s", "checkpoint_s", "max_attempts", "seed", "spread")
 
-IRRELEVANT = frozenset(
-    {CELLS, "implementations", "data_identity", "data.identity", *(f"suite.{name}" for name in SETTINGS)}
-)
-"""Names of what no conclusion depends on. Further cells are counted by the correction for the number of comparisons."""
+IRRELEVANT = frozenset({"implementations", "data_identity", "data.identity", *(f"suite.{name}" for name in SETTINGS)})
+"""Names of what no conclusion depends on."""
 
-ORDER = (HYPOTHESIS, "suite.expected", "suite.", GOAL, SEEDS, "train.", "data.", "model.", "")
+ORDER = (HYPOTHESIS, "suite.expected", CELLS, "suite.", GOAL, SEEDS, "train.", "data.", "model.", "")
 """Beginnings of the names of what is asked, in the order in which their changes are stated."""
 
 Asking = Mapping[str, Any]
@@ -125,9 +123,12 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
             return [(label, None if old is None else "stated", None if new is None else "stated", "")]
         keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
         return [(f"{label}: {escape(key)}", old.get(key), new.get(key), "") for key in keys]
-    if name == SEEDS:  # those that left, and those that joined
+    if name in (SEEDS, CELLS):  # those that left, and of seeds those that joined: more cells are corrected for
         were, are = old or [], new or []
-        return [("seeds", [s for s in were if s not in are] or None, [s for s in are if s not in were] or None, "")]
+        gone, come = [each for each in were if each not in set(are)], [each for each in are if each not in set(were)]
+        if name == CELLS:  # where none of the old ones is left, the axes changed, and with them all labels
+            gone, come = (gone, ["left out"]) if len(gone) < len(were) else ([], [])
+        return [(name, gone or None, come or None, "")] if gone or (come and name == SEEDS) else []
     label = f"goal of {escape(name.removeprefix(GOAL))}" if name.startswith(GOAL) else escape(name.rpartition(".")[2])
     return [(label, old, new, "")]
 

@@ -144,7 +144,7 @@ def _shared_out(view: View) -> tuple[list[str], list[str]]:
 
 def _named(view: View, axis: str, *, alone: bool) -> dict[str, str]:
     """Value of an axis → as panels and colours are called: beside values of other axes as in the label of a cell."""
-    values = {level(value): in_label(axis, value) for value in view.study.info.axes[axis]}
+    values = {level(value): in_label(axis, value, view.axes) for value in view.study.info.axes[axis]}
     return {text: text if alone else values[text] for text in view.axes[axis]}
 
 

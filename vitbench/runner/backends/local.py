@@ -33,6 +33,10 @@ class LocalBackend:
     def __init__(self, options: BackendOptions) -> None:
         """Raises DeviceError where the device is not there."""
         self.options = options
+        if (threads := options.resources.cpus or 1) > cores():
+            options.say(
+                f"resources.cpus is {threads}, and here are {cores()} cores: threads that wait for one another are slow"
+            )
         spinning.choose(self.threads())  # before the server is started, which reads it
         self.devices: list[str] = (
             ["cpu"] if is_cpu(options.device) else forked("vitbench.devices:names", options.device)
