@@ -16,7 +16,7 @@ import vitbench
 from tests.conftest import REPOSITORY
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
-from vitbench.own_source import definitions
+from vitbench.own_source import definitions, set_by_calls
 from vitbench.runner.plan import plan
 from vitbench.store import Record, StudyFolder, TrainValues
 
@@ -112,6 +112,21 @@ def test_a_module_s_component_can_be_built(tmp_path: Path) -> None:
     text = "import mine, vitbench; print(vitbench.build(vitbench.ModelSpec(dim=32, heads=2, mlp='cubed')).spec.mlp)"
     done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "cubed\n", done.stderr
+
+
+def test_what_a_component_lacks_is_known_before_it_is_trained() -> None:
+    """A value that a call sets, used by the class or by a function that it calls; a local name is none of it."""
+    text = (
+        "import os\nSCALE = float(os.environ['S'])\nmodel = make()\nTWICE = {'x': 2}\n"
+        "def times(x): return x * SCALE\n"
+        "def build():\n    model = TWICE\n    return model\n"
+        "class A:\n    def f(self, x):\n        return times(x), build()\n"
+        "class B:\n    def f(self, model):\n        return model, TWICE, os\n"
+        "def show(): print(model)\n"
+    )
+    assert set_by_calls([text], "A") == ["SCALE"]
+    assert set_by_calls([text], "B") == [] and set_by_calls(["%matplotlib inline", text], "show") == ["model"]
+    assert set_by_calls([text, "SCALE = 3"], "A") == [], "defined after all"
 
 
 def test_definitions_are_what_a_component_needs_and_nothing_that_runs() -> None:

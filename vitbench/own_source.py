@@ -7,6 +7,7 @@ must not run a study again, so it has the definitions alone.
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,12 +21,16 @@ def source_of(module: str) -> tuple[Path, str] | None:
     try:
         if module != "__main__":
             return (Path(file).resolve(), Path(file).read_text(encoding="utf-8")) if file else None
-        if file is not None:
-            return Path(file).resolve(), definitions([Path(file).read_text(encoding="utf-8")])
+        texts = texts_of_main()
     except (OSError, UnicodeDecodeError):
         return None
-    cells = _notebook()
-    return (NOTEBOOK.resolve(), definitions(cells)) if cells else None
+    return (Path(file or NOTEBOOK).resolve(), definitions(texts)) if texts else None
+
+
+def texts_of_main() -> list[str]:
+    """The script's text, or the notebook's cells so far; empty at a prompt. Raises OSError, UnicodeDecodeError."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return _notebook() if file is None else [Path(file).read_text(encoding="utf-8")]
 
 
 def definitions(texts: Iterable[str]) -> str:
@@ -35,17 +40,40 @@ def definitions(texts: Iterable[str]) -> str:
     """
     kept: dict[str, str] = {}
     for text in texts:
-        try:
-            body = ast.parse(text).body
-        except SyntaxError:
-            continue
         lines = text.splitlines(keepends=True)
-        for node in body:
+        for node in _statements(text):
             if (name := _defines(node)) is not None:
                 kept.pop(name, None)
                 first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
                 kept[name] = "".join(lines[first - 1 : node.end_lineno]).rstrip("\n")
     return "\n\n".join(kept.values()) + "\n"
+
+
+def set_by_calls(texts: Iterable[str], definition: str) -> list[str]:
+    """Names that a definition uses, itself or through others, and that are no definitions, since a call sets them."""
+    used, called = dict[str, set[str]](), set[str]()
+    for node in itertools.chain.from_iterable(map(_statements, texts)):
+        names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+        stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+        if (name := _defines(node)) is not None:
+            own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+            own |= stored if isinstance(node, ast.FunctionDef | ast.ClassDef) else set()
+            used[name] = {each.id for each in names if isinstance(each.ctx, ast.Load)} - own
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            called |= stored
+    reached, left = set[str](), [definition]
+    while left:
+        new = used.get(left.pop(), set()) - reached
+        reached |= new
+        left += new
+    return sorted(reached & called - used.keys())
+
+
+def _statements(text: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(text).body
+    except SyntaxError:  # a notebook's cell of another language
+        return []
 
 
 def _defines(node: ast.stmt) -> str | None:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from vitbench.component_facts import DEVICES, DTYPES, FactError, Facts, facts_in
 from vitbench.errors import UserError
 from vitbench.options import Value, listed_options, options_of
-from vitbench.own_source import source_of
+from vitbench.own_source import set_by_calls, source_of, texts_of_main
 from vitbench.wording import encoded, nearest
 
 COMPONENTS = Path(__file__).parent / "components"
@@ -119,19 +119,25 @@ def component(
         parts = cls.__module__.split(".")
         where = (slot, name) if slot and name else (parts[-2], parts[-1])
         if slot and name and not cls.__module__.startswith(PLUGIN):
-            _plug_in(cls.__module__, slot, name)
+            _plug_in(cls, slot, name)
         _classes[where] = cls  # both are given or neither: `_declared` refuses the rest
         return cls
 
     return register
 
 
-def _plug_in(module: str, slot: str, name: str) -> None:
+def _plug_in(cls: type, slot: str, name: str) -> None:
     """Take a component of a running script, notebook or module for one of a plug-in. Raises PluginError."""
-    if (source := source_of(module)) is None:
+    if (source := source_of(cls.__module__)) is None:
         raise PluginError(
             f'{slot} "{name}": the processes of its trials cannot import what is typed at a prompt; write it into a '
             f"file and import that"
+        )
+    if cls.__module__ == "__main__" and (unset := set_by_calls(texts_of_main(), cls.__name__)):
+        raise PluginError(
+            f'{slot} "{name}" uses {", ".join(unset)}, set by a call: of a script or a notebook trials have the '
+            "imports, functions, classes and plain values alone. Set it inside the class, or put both into a module "
+            "and import that"
         )
     plugin = Plugin(*source)
     declared = {each[:2]: each[3] for each in _declared(plugin)}
