@@ -96,9 +96,6 @@ def _sentence(counts: dict[str, int], seeds: int, looks: tuple[int, ...], spread
         if spread:  # an effect is one of means over cells, which spread less
             answer += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
     needed = seeds_needed(AT, 1.0, comparisons)
-    wanted = (
-        f"; {needed + 1} seeds would find one of {AT:g} standard deviations with a run lost"
-        if needed and needed >= seeds
-        else ""
-    )
-    return f"{counted}, {several}: {answer}{wanted}"
+    if needed and needed >= seeds:
+        answer += f"; {needed + 1} seeds would find one of {AT:g} standard deviations with a run lost"
+    return f"{counted}, {several}: {answer}"

@@ -126,9 +126,8 @@ def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
         of_cells = [costs[cell] for cell in each.cells if cell in costs]
         accuracy = spread(each.mean, each.std, view.decimals)
         accuracy = bold(accuracy) if each in best else accuracy
-        accuracy = (
-            Md(f"{accuracy} ({AT_CHANCE})") if view.is_at_chance(each.cells[0], each.mean, each.interval) else accuracy
-        )
+        if view.is_at_chance(each.cells[0], each.mean, each.interval):
+            accuracy = Md(f"{accuracy} ({AT_CHANCE})")
         line = view.identity(each.cells)
         if "cell" in line and len(view.function_of) > len(set(view.function_of.values())):
             line[EQUIVALENT] = count(len(each.cells))

@@ -124,8 +124,8 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
         keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
         return [(f"{label}: {escape(key)}", old.get(key), new.get(key), "") for key in keys]
     if name in (SEEDS, CELLS):  # those that left, and of seeds those that joined: more cells are corrected for
-        were, are = old or [], new or []
-        gone, come = [each for each in were if each not in set(are)], [each for each in are if each not in set(were)]
+        were, are = dict.fromkeys(old or []), dict.fromkeys(new or [])
+        gone, come = [each for each in were if each not in are], [each for each in are if each not in were]
         if name == CELLS:  # where none of the old ones is left, the axes changed, and with them all labels
             gone, come = (gone, ["left out"]) if len(gone) < len(were) else ([], [])
         return [(name, gone or None, come or None, "")] if gone or (come and name == SEEDS) else []
