@@ -32,6 +32,8 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
         ("model.depht=1", 'model.depht: unknown key; did you mean "depth"?'),
         ("trian.epochs=1", 'trian: unknown key; did you mean "train"?'),
         ("axes.train.epocs=[3]", 'axes.train.epocs: "train.epocs": unknown key; did you mean "train.epochs"?'),
+        ("axes.train.seeds=[3]", "axes.train.seeds: all cells of a study have the same train.seeds: set it in [train]"),
+        ("axes.epochs=[3]", 'axes.epochs: "epochs": unknown key; did you mean "train.epochs"?'),
         ("time.cpu.iteration=3", 'time.cpu.iteration: unknown key; did you mean "iterations"?'),
         (
             'axes.attention=["sdpa", "spda"]',

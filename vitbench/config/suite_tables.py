@@ -112,9 +112,13 @@ class SuiteTables:
                 self.complain(where, f'"{path}": unknown table{hint}; a bare name is a field of the model')
             elif path in SHARED:
                 self.complain(where, f"a study never mixes data; set {path} in [data], for all cells")
-            elif field not in TABLES[table].model_fields or field in (*OF_ALL_CELLS, *DEVICES):
+            elif table == "train" and field in OF_ALL_CELLS:
+                self.complain(where, f"all cells of a study have the same {path}: set it in [train]")
+            elif field not in TABLES[table].model_fields or field in DEVICES:
                 known = [f if table == "model" else f"{table}.{f}" for f in TABLES[table].model_fields]
-                self.complain(where, f'"{path}": unknown key{nearest(path, known)}')
+                elsewhere = [f"{other}.{field}" for other, each in TABLES.items()
+                             if other != table and field in each.model_fields]  # fmt: skip
+                self.complain(where, f'"{path}": unknown key{nearest(path, elsewhere or known)}')
             else:
                 by_table.setdefault(table, {})[field] = value
         for table, fields in by_table.items():

@@ -77,7 +77,7 @@ def apply(raw: dict[str, Any], override: str) -> list[str]:
     if len(keys) > MAX_DEPTH:
         return [f'--set "{keys[0]}.{keys[1]}…": {TOO_DEEP}']
     if len(keys) == 1:
-        return [f'--set "{override}": name the table too, e.g. model.{keys[0]}=…']
+        return [f'--set "{override}": name the table too, as in train.epochs=3']
     table = raw
     for key in keys[:-1]:
         table = table.setdefault(key, {})
