@@ -415,6 +415,17 @@ def test_i29_linked_class_folders_are_read_and_none_is_read_twice(tmp_path: Path
         link.unlink()
 
 
+def test_i29_val_is_the_test_split_where_there_is_no_test(tree: Path) -> None:
+    """As ImageNet's folders are called."""
+    spec = DataSpec(name="image_folder", path=str(tree))
+    expected = next(iter(prepare(spec).facts.values())).test
+    (tree / "test").rename(tree / "val")
+    assert next(iter(prepare(spec).facts.values())).test == expected > 0
+    (tree / "val").rename(tree / "held-out")
+    with pytest.raises(catalog.DataError, match="has train/ but neither test/ nor val/"):
+        prepare(spec)
+
+
 def test_i29_a_class_without_test_images_is_refused(tree: Path) -> None:
     picture(tree / "train" / "cow" / "only.png")
     with pytest.raises(catalog.DataError, match=r"1 class\(es\) without a test image: cow"):

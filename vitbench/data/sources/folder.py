@@ -42,6 +42,8 @@ DEEP = re.compile(";16[BLN]")
 def read(spec: DataSpec) -> DataSet:
     """The images of ``<path>/train/<class>/…`` and ``<path>/test/<class>/…``, or of ``<path>/<class>/…``.
 
+    Where there is no ``test``, ``val`` is the test split, as in ImageNet's layout and published results on it.
+
     A tree without ``train`` is split by the harness: the test images are drawn once and for all, the same in every
     trial. Images of different sizes need ``data.resize`` (the whole image is brought to that size).
 
@@ -53,11 +55,12 @@ def read(spec: DataSpec) -> DataSet:
         DataError: naming the files that cannot be read or do not fit, and counting them.
     """
     path = catalog.folder(spec)
-    parts = {part: path / part for part in ("train", "test")}
-    whole_tree = not parts["train"].is_dir()
-    if not whole_tree and not parts["test"].is_dir():
-        raise DataError(f"{path}: has train/ but no test/")
-    base = {"train": path} if whole_tree else parts
+    base, whole_tree = {"train": path}, not (path / "train").is_dir()
+    if not whole_tree:
+        tested = [place for name in ("test", "val") if (place := path / name).is_dir()]
+        if not tested:
+            raise DataError(f"{path}: has train/ but neither test/ nor val/")
+        base = {"train": path / "train", "test": tested[0]}
     files = {part: list(folder_images(place)) for part, place in base.items()}
     class_of_each = {part: [class_of(file, base[part]) for file in of] for part, of in files.items()}
     classes = tuple(sorted(set(class_of_each["train"])))
