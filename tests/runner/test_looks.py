@@ -180,7 +180,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
     begun = StudyFolder.start(runs.study, more)
     before, after = (set(values) for values in begun.history.steps()[-1].entry.changed["seeds"])
     assert after - before == {8, 9} and len(before) == 8, "the seeds of a look that is to come are no news"
-    assert "seeds none → 8, 9" in dict(stated(View(begun)))["seeds-changed"]
+    assert "seeds 8, 9 added" in dict(stated(View(begun)))["seeds-changed"]
 
 
 @pytest.mark.slow

@@ -99,7 +99,11 @@ def _words(step: Step, left: set[str]) -> Iterator[tuple[str, str]]:
     """(name, words) for what a step has changed of some names; what is judged comes before what is run."""
     for name in sorted(left, key=lambda name: (_rank(name), name)):
         for label, old, new, cells in _pairs(name, step.before, step.after):
-            yield name, f"{label} {_value(name, old)} → {_value(name, new)}{cells}"
+            words = f"{_value(name, old)} → {_value(name, new)}{cells}"
+            if name in (SEEDS, CELLS):
+                moved = ((old, "left out"), (new, "added"))
+                words = ", ".join([f"{_value(name, each)} {what}" for each, what in moved if each])
+            yield name, f"{label} {words}"
 
 
 def _rank(name: str) -> int:
@@ -127,8 +131,8 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
         were, are = dict.fromkeys(old or []), dict.fromkeys(new or [])
         gone, come = [each for each in were if each not in are], [each for each in are if each not in were]
         if name == CELLS:  # where none of the old ones is left, the axes changed, and with them all labels
-            gone, come = (gone, ["left out"]) if len(gone) < len(were) else ([], [])
-        return [(name, gone or None, come or None, "")] if gone or (come and name == SEEDS) else []
+            gone, come = gone if len(gone) < len(were) else [], []
+        return [(name, gone, come, "")] if gone or come else []
     label = f"goal of {escape(name.removeprefix(GOAL))}" if name.startswith(GOAL) else escape(name.rpartition(".")[2])
     return [(label, old, new, "")]
 
