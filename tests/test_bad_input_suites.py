@@ -100,7 +100,7 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
     assert f"excluded: mha · rope_2d: {rule}" in output and "3 cells; 1 excluded" in output
 
 
-def test_i06_a_variant_is_not_called_as_a_combination_of_the_axes_is(tmp_path: Path) -> None:
+def test_i35_a_variant_is_not_called_as_a_combination_of_the_axes_is(tmp_path: Path) -> None:
     """Their runs would be taken for those of one cell."""
     text = '[axes]\nmlp = ["gelu", "relu"]\n[[variants]]\nname = "gelu"\nset.depth = 3'
     assert 'suite.toml: variants: string "gelu" is the label of a combination of the axes' in error(tmp_path, text=text)
