@@ -66,6 +66,15 @@ def test_a_narrow_terminal_keeps_the_columns_that_answer(name: str, among: str, 
     assert kept <= {table.columns[number] for number in fitting(table, 80)} < set(table.columns)
 
 
+def test_a_ratio_with_its_interval_outlasts_times_and_rates() -> None:
+    """Which implementation is faster is the question; milliseconds are not the answer to it."""
+    ratio, time = "speed (× baseline)", "latency p50 (ms)"
+    table = next(t.table for t in tables(compose(reference("components-cpu"), Files())) if ratio in t.table.columns)
+    seen = [{table.columns[number] for number in fitting(table, width)} for width in range(40, 200)]
+    assert all(ratio in columns for columns in seen if time in columns)
+    assert any(ratio in columns and time not in columns for columns in seen)
+
+
 def test_hostile_names_steer_nothing(tmp_path: Path) -> None:
     output = output_of(compose(View(hostile_study(tmp_path / "study")), Files()), 300)
     assert not [c for c in output if c != "\n" and not c.isprintable()]

@@ -24,9 +24,9 @@ MOST_ROWS = 40
 GAP = 3  # Characters around a column: its rule, and a space on each side
 LONG = 24  # Characters from which a text is broken into lines, at its spaces
 
-KEPT = frozenset({"verdict", "outcome", "difference (points)", "test accuracy (%)", "latency p50 (ms)", "images/s",
-                  "speed (× baseline)"})  # fmt: skip
-"""Columns that stay longest where the terminal is narrow, beside the first."""
+KEPT = ("verdict", "outcome", "speed (× baseline)", "difference (points)", "test accuracy (%)", "latency p50 (ms)",
+        "images/s")  # fmt: skip
+"""Columns that stay longest where the terminal is narrow, beside the first: the answer to a question before numbers."""
 
 LEAST_BAR, MOST_BAR = 12, 48
 """Characters of the bars of a forest plot; where there is no room for them beside the names, they are beneath."""
@@ -71,8 +71,8 @@ def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
 def fitting(table: Table, width: int) -> list[int]:
     """Numbers of the columns that a terminal of a width in characters shows side by side, no word of them broken.
 
-    Optional ones give way first, then the last ones; the first one never does, nor does what distinguishes the rows as
-    long as anything else can.
+    Optional ones give way first, then the last ones, and of ``KEPT`` the last there; the first one never does, nor does
+    what distinguishes the rows as long as anything else can.
     """
     needs = [_need(table, number) for number in range(len(table.columns))]
     numbers = list(range(len(table.columns)))
@@ -80,7 +80,8 @@ def fitting(table: Table, width: int) -> list[int]:
     while len(numbers) > 1 and sum(needs[n] + GAP for n in numbers) > width:
         optional = [n for n in numbers[1:] if table.columns[n] in table.optional]
         spare = [n for n in numbers if n >= naming and table.columns[n] not in KEPT]
-        numbers.remove((optional or spare or numbers)[-1])
+        kept = sorted(numbers[1:], key=lambda n: KEPT.index(name) if (name := table.columns[n]) in KEPT else -1)
+        numbers.remove((optional or spare or kept)[-1])
     return numbers
 
 
