@@ -35,6 +35,9 @@ def test_plan_lists_every_trial_and_runs_nothing_and_a_gpu_takes_all_of_the_imag
     assert "batch 256" in outputs[1] and "batch 64" not in outputs[1] and "bfloat16" in outputs[1]
     flops = [float(re.findall(r"cost of what is left: ([\d,.]+) TFLOP", text)[0].replace(",", "")) for text in outputs]
     assert flops[1] > 20 * flops[0]
+    (tmp_path / "small.toml").write_text(SUITE)
+    small = here("plan", "small.toml", "--device", "cpu", cwd=tmp_path).stdout
+    assert 0 < float(re.findall(r"cost of what is left: ([\d.]+) GFLOP", small)[0]) < 100
 
 
 def test_a_plan_for_a_gpu_knows_no_pace_of_a_cpu_and_says_that_none_is_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,8 @@ def cost_of(estimate: Estimate, pace: Pace | None) -> str:
     if estimate.seconds is not None:
         rate = "the pace of this study's finished trials" if pace else "a nominal rate; measured once trials have run"
         time = f"about {duration(estimate.seconds)} (at {rate})"
-    return f"cost of what is left: {estimate.flops / 1e12:,.1f} TFLOP, {time}"
+    unit, name = (1e12, "TFLOP") if estimate.flops >= 1e11 else (1e9, "GFLOP")
+    return f"cost of what is left: {estimate.flops / unit:,.1f} {name}, {time}"
 
 
 def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]], info: StudyInfo) -> Pace | None:
