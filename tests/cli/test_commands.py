@@ -41,7 +41,7 @@ def test_plan_lists_every_trial_and_runs_nothing_and_a_gpu_takes_all_of_the_imag
 
 
 def test_a_plan_for_a_gpu_knows_no_pace_of_a_cpu_and_says_that_none_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_kind, "NODES", ())
+    monkeypatch.setattr(device_kind, "NODES", ())  # as on a machine without one, wherever this runs
     timed = [COMPONENTS, "--set", "train.seeds=9", "--results", str(REPOSITORY / "results/reference/components-cpu")]
     here_, there = (here("plan", *timed, "--device", device).stdout for device in ("cpu", "cuda"))
     assert "at the pace of this study's finished trials" in here_ and "no GPU" not in here_

@@ -82,7 +82,7 @@ class Trained:
 class Arm:
     """One study on one type of device and platform, or one file of pytest-benchmark."""
 
-    name: str  # of the study's folder, and what tells it from other arms of the same study
+    name: str  # of the study's folder, and what distinguishes it from other arms of the same study
     study_name: str  # of the folder or file alone
     study_number: int  # of the study among those that were given, from 0; one that is given twice has two
     path: Path  # of the folder or file

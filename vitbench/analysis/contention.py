@@ -37,7 +37,7 @@ class Contention:
     runs: int  # how many they are
     share: float  # part of their time, in [0, 1], during which another run of the study was at work on the same machine
     at_once: int  # most runs of the study that were at work at one moment on a machine of theirs
-    load: float  # highest load average, over one minute, at the start of one of them; NaN where no record tells it
+    load: float  # highest load average, over one minute, at the start of one of them; NaN where no record has it
     cores: int  # of the machine where that was; 0 where it is not known
 
     @property

@@ -27,7 +27,7 @@ class CostSamples:
     """Costs of several things, less being better."""
 
     low: Floats  # (C,), the lower ends of their intervals
-    high: Floats  # (C,), the upper ends. An interval whose ends are not numbers tells nothing
+    high: Floats  # (C,), the upper ends. An interval whose ends are NaN counts as unknown
     # (C, R), the cost in each repetition, not a number where there is none; None where intervals tell
     repeated: Floats | None = None
 

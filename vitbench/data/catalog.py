@@ -75,7 +75,7 @@ SYNTHETIC_GRID = 4  # Rows and columns of the blocks into which a synthetic imag
 SYNTHETIC_SIDE = 16  # Least height and width of a synthetic image, pixels: a period of a grating in each block
 
 
-LEAST_IMAGES = 2  # Of training: one image shows nothing that tells two classes apart
+LEAST_IMAGES = 2  # Of training: with one image there are no two classes to distinguish
 
 
 def root() -> Path:

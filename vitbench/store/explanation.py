@@ -72,7 +72,7 @@ class Explanation:
     """
 
     about: About  # what it is of
-    pixels: Array  # (n, height, width, 3) uint8, the images that are shown; none where the model tells none
+    pixels: Array  # (n, height, width, 3) uint8, the images that are shown; none without class predictions
     # (f, height, width, 3) float32, patch-embedding filters, the largest first, f ≤ ``MOST_FILTERS``
     filters: Array | None = None
     # (e, height, width) float32, first channels of the first shown image's patches, each in its place of the grid; e ≤
