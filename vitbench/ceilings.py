@@ -30,7 +30,7 @@ def measure_products(device: torch.device, dtype: torch.dtype) -> float:
     """Operations per second of a large matrix product in a dtype: the best of several tries."""
     clock = Clock(device, flush=False)
     side = MATRIX[device.type]
-    generator = torch.Generator().manual_seed(0)  # random numbers: on zeros a GPU draws less power and runs faster
-    a, b = (torch.randn(side, side, generator=generator).to(device, dtype) for _ in range(2))
+    generator = torch.Generator(device).manual_seed(0)  # random: on zeros a GPU draws less power and runs faster
+    a, b = (torch.randn(side, side, generator=generator, device=device).to(dtype) for _ in range(2))
     product = torch.empty_like(a)
     return 2 * side**3 / min(clock.lap(lambda: torch.mm(a, b, out=product)).device_ms for _ in range(TRIES)) * 1000

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import vitbench
 
 # Triton is a dependency on Linux on x86-64 alone, and the imports below need it.
 pytest.importorskip("triton")
 
+from vitbench.kernels import attention
 from vitbench.kernels.attention import forward_by, fused_attention, fused_attention_packed
 from vitbench.kernels.attention_memory import INTERPRETED
 from vitbench.kernels.attention_tiles import choose
@@ -135,3 +137,10 @@ def test_refuses_the_cpu_without_the_interpreter() -> None:
         fused_attention(x, x, x, 1.0)
     with pytest.raises(RuntimeError, match="the triton kernel needs CUDA tensors, or TRITON_INTERPRET=1"):
         fused_attention_packed(torch.zeros(1, 5, 3, 2, 32), 1.0)
+
+
+def test_the_seed_of_dropout_has_a_bound_that_inductor_keeps() -> None:
+    """Inductor of torch 2.11 writes the bound as an int32: a larger one becomes 0, and the seed one and the same."""
+    graph = make_fx(lambda x: attention._seed(x, 0.1))(torch.zeros(1)).graph
+    bounds = [node.args[0] for node in graph.nodes if "randint" in str(node.target)]
+    assert bounds and all(isinstance(each, int) and each <= torch.iinfo(torch.int32).max for each in bounds)

@@ -10,15 +10,23 @@ from vitbench.config.trial import TimeTrial
 from vitbench.timing import capacity
 
 
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
 @pytest.mark.parametrize("memory", [0, 1, 7, 8, 1000, 1029])
-def test_it_ends_within_five_percent_of_what_fits(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_within_five_percent_of_what_fits(
+    memory: int, error: type[RuntimeError], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
 
-    def fits(trial: TimeTrial, _: torch.device) -> bool:
+    def iterate(trial: TimeTrial, _: torch.device) -> None:
         asked.append(trial.batch_size)
-        return trial.batch_size <= memory
+        if trial.batch_size > memory:
+            raise error("too large")
 
-    monkeypatch.setattr(capacity, "_fits", fits)
+    monkeypatch.setattr(capacity, "_iterate", iterate)
+    if error is RuntimeError and memory < time_trial().batch_size:  # what fails with the first batch is another fault
+        with pytest.raises(RuntimeError, match="too large"):
+            capacity.largest_batch(time_trial(), torch.device("cuda"))
+        return
     size = capacity.largest_batch(time_trial(), torch.device("cuda"))
     assert size is not None and size <= memory <= max(size * 1.05, size + 0.5)
     assert len(asked) <= 16, "by doubling and halving"

@@ -9,9 +9,10 @@ PYTHON=${PYTHON:-python3}
 DEVICE=${DEVICE:-cuda}
 OUT=${OUT:?a folder for what is found}
 NAME=$(basename "$0" .sh)
-FOUND=$OUT/$NAME.found
-rm -rf "$FOUND" && mkdir -p "$FOUND"
+FOUND=/tmp/vitbench-found/$NAME  # not in $OUT, of which a machine may give few files back: the archive alone
+rm -rf "$FOUND" && mkdir -p "$FOUND" "$OUT"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-/tmp/inductor}
+export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-8}  # training is not timed by its compiler
 BEGAN=$SECONDS
 
 gpu() { [ "$DEVICE" != cpu ]; }

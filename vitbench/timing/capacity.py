@@ -16,27 +16,32 @@ def largest_batch(trial: TimeTrial, device: torch.device) -> int | None:
 
     By doubling until a batch does not fit, then by halving what lies between. None on other devices: a CPU's memory is
     the machine's, and to ask for all of it would end other programs.
+
+    Raises:
+        RuntimeError: where the first batch fails for another reason than memory.
     """
     if device.type != "cuda":
         return None
     fits, fails, batch = 0, None, trial.batch_size
     while fails is None or (fits * WITHIN < fails and fails - fits > 1):
-        if _fits(trial.model_copy(update={"batch_size": batch}), device):
+        try:
+            _iterate(trial.model_copy(update={"batch_size": batch}), device)
             fits = batch
-        else:
+        except torch.OutOfMemoryError:
+            fails = batch
+        except RuntimeError:  # of a library without memory, or of a kernel whose grid is too large for such a batch
+            if not fits:
+                raise
             fails = batch
         batch = fits * 2 if fails is None else (fits + fails) // 2
     return fits
 
 
-def _fits(trial: TimeTrial, device: torch.device) -> bool:
+def _iterate(trial: TimeTrial, device: torch.device) -> None:
     try:
         subject = Subject(trial, device)
         subject.iterate()
         synchronise(device)
-    except torch.OutOfMemoryError:
-        return False
     finally:
         subject = None  # type: ignore[assignment]  # its tensors go before the cache is emptied
         torch.cuda.empty_cache()
-    return True
