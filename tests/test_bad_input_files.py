@@ -292,6 +292,16 @@ def test_i20_what_a_source_gives_is_checked(labels: list[int], classes: int, exp
         assert expected in str(caught.value)
 
 
+def test_i20_a_file_in_place_of_the_folder_of_images(
+    tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "images.tar").write_bytes(b"")
+    for path in (file, file / "below"):
+        monkeypatch.setenv("VITBENCH_DATA", str(path))
+        with pytest.raises(catalog.DataError, match=r"images.tar is a file, not a folder for images \(VITBENCH_DATA\)"):
+            prepare(DataSpec(name="image_folder", path=str(tree)))
+
+
 def test_i20_a_cache_of_other_labels_is_no_way_around_the_check(
     tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -16,7 +17,7 @@ import vitbench
 from tests.conftest import REPOSITORY
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
-from vitbench.own_source import definitions, set_by_calls
+from vitbench.own_source import definitions, set_by_running
 from vitbench.runner.plan import plan
 from vitbench.store import Record, StudyFolder, TrainValues
 
@@ -124,17 +125,68 @@ def test_what_a_component_lacks_is_known_before_it_is_trained() -> None:
         "class B:\n    def f(self, model):\n        return model, TWICE, os\n"
         "def show(): print(model)\n"
     )
-    assert set_by_calls([text], "A") == ["SCALE"]
-    assert set_by_calls([text], "B") == [] and set_by_calls(["%matplotlib inline", text], "show") == ["model"]
-    assert set_by_calls([text, "SCALE = 3"], "A") == [], "defined after all"
+    assert set_by_running([text], "A") == ["SCALE"]
+    assert set_by_running([text], "B") == [] and set_by_running(["%matplotlib inline", text], "show") == ["model"]
+    assert set_by_running([text, "SCALE = 3"], "A") == [], "defined after all"
+
+
+LATE: Mapping[str, tuple[str, list[str]]] = {
+    "a call after a plain value": ("N = 1.0\nN = float('3.0')\n", ["N"]),
+    "a plain value after a call": ("N = float('3.0')\nN = 1.0\n", []),
+    "added to": ("N = 2\nN += 1\n", ["N"]),
+    "changed by a method": ("N = [1]\nN.append(3)\n", ["N"]),
+    "a method that changes nothing of a module": ("import torch as N\nN.manual_seed(0)\n", []),
+    "in a choice": ("import os\nif os.sep == '/':\n    N = 1\nelse:\n    N = 2\n", ["N"]),
+    "in a loop": ("for N in range(3):\n    pass\n", ["N"]),
+    "another's loop within": ("N = 2\nprint([N for N in (1, 2)])\n", []),
+    "an import that may fail": ("try:\n    import math as N\nexcept ImportError:\n    N = None\n", []),
+    "an item": ("N = {}\nN['a'] = 1\n", []),
+    "an item by a call": ("N = {}\nN['a'] = float('1')\n", ["N"]),
+}
+
+
+@pytest.mark.parametrize("before, unset", LATE.values(), ids=LATE)
+def test_values_that_running_code_sets_are_refused_and_others_are_those_of_the_script(
+    before: str, unset: list[str]
+) -> None:
+    text = f"{before}@component(source='x')\nclass A:\n    def f(self):\n        return N\n"
+    assert set_by_running([text], "A") == unset
+    if not unset:
+        script, trial = ({"component": lambda **_: lambda cls: cls} for _ in range(2))
+        exec(text, script)
+        exec(definitions([text]), trial)
+        assert script["A"]().f() == trial["A"]().f()
 
 
 def test_definitions_are_what_a_component_needs_and_nothing_that_runs() -> None:
-    first = "import math\nhalf = 0.5\nrun = start()\n\n@decorated\nclass A:\n    pass\n\ndef f(): return 1\n"
-    assert definitions([first, "%matplotlib inline", "class A:\n    x = 2\n", "print(1)"]) == (
-        "import math\n\nhalf = 0.5\n\ndef f(): return 1\n\nclass A:\n    x = 2\n"
+    first = (
+        "import math\nhalf = 0.5\nrun = start()\n\n@component()\nclass A:\n    pass\n\ndef f(): return half\n\n"
+        "def plot(): return 1\n"
     )
-    assert "@decorated\nclass A:" in definitions([first])
+    assert definitions([first, "%matplotlib inline", "@component()\nclass A:\n    x = f()\n", "print(1)"]) == (
+        "import math\n\nhalf = 0.5\n\ndef f(): return half\n\n@component()\nclass A:\n    x = f()\n"
+    )
+
+
+CELLS = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+cells = ["GAIN = 1.0", "def grown(x): return GAIN * x", *SCRIPT.split("# ---"), "GAIN = 50.0", "def plot(): pass"]
+for cell in cells:
+    assert shell.run_cell(cell, store_history=True).success
+for cell in ("suite.run", "plot"):
+    shell.run_cell("from vitbench import registry; registry.read_notebook_again()", store_history=True)
+print(registry.plugins()[0].text)
+"""
+
+
+def test_a_component_has_what_later_cells_make_of_what_it_uses(tmp_path: Path) -> None:
+    pytest.importorskip("IPython")
+    component = SCRIPT.replace("FACTOR * x**3", "grown(x)")
+    text = f"SCRIPT = {component!r}\n{CELLS}".replace("registry.plugins()", "__import__('vitbench').registry.plugins()")
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "GAIN = 50.0" in done.stdout and "GAIN = 1.0" not in done.stdout and "plot" not in done.stdout
 
 
 CHANGES: dict[str, object] = {"train.epochs": 3, "train.optimizer": "adamw"}
@@ -168,6 +220,14 @@ def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path)
     assert read.info.margin == 1.5 and len(read.facts) == 1 and read.cells[0].model.components == model.components
 
 
+def test_values_of_a_suite_are_numpy_s_and_tables_too() -> None:
+    suite = vitbench.Suite(train={"epochs": 1, "seeds": 4}, axes={"depth": np.arange(1, 3), "dim": range(32, 97, 64)})
+    assert {cell.model.depth for cell in suite.read().cells} == {1, 2} and len(suite.read().cells) == 4
+    changes = {"axes.positions": ["learned", "none", {"name": "rope_2d", "base": 50.0}], "train.seeds": {"at_most": 6}}
+    of = vitbench.Suite.load("registers", changes=changes | {"suite.margin": 2}).read()
+    assert "rope_2d(base=50)" in {cell.model.positions for cell in of.cells} and of.info.margin == 2
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -175,6 +235,8 @@ def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path)
         (lambda: vitbench.Suite(train={"epochs": 0}).run(), "train.epochs"),
         (lambda: vitbench.Suite.load("positons"), 'did you mean "positions"'),
         (lambda: vitbench.Suite.load("positions", changes={"train.epoch": 3}).plan(), "train.epoch"),
+        (lambda: vitbench.Suite.load("positions", changes={"suite.margin": None}), "suite.margin: None is nothing"),
+        (lambda: vitbench.Suite(axes={"depth": {1, 2}}), "axes.depth: {1, 2} is nothing"),
     ],
 )
 def test_mistakes_are_said_before_anything_runs(make: Callable[[], object], message: str, tmp_path: Path,
@@ -184,6 +246,10 @@ def test_mistakes_are_said_before_anything_runs(make: Callable[[], object], mess
         make()
     assert isinstance(raised.value, SpecError) or "no suite" in str(raised.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_is_built_from_its_fields() -> None:
+    assert vitbench.build({"dim": 32, "heads": 2}).spec == vitbench.ModelSpec(dim=32, heads=2)
 
 
 def test_a_study_s_frames_agree_with_one_another() -> None:

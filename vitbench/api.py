@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vitbench.config.model import ModelSpec
 
@@ -14,15 +15,19 @@ if TYPE_CHECKING:
     from vitbench.model.vit import VisionTransformer
 
 
-def build(spec: ModelSpec, seed: int = 0) -> VisionTransformer | Baseline:
+def build(spec: ModelSpec | Mapping[str, Any], seed: int = 0) -> VisionTransformer | Baseline:
     """The model that a spec describes, on the CPU in float32, with initial weights drawn from a seed.
+
+    Args:
+        spec: or its fields, such as ``{"dim": 64, "heads": 4}``.
+        seed: of the initial weights.
 
     Raises:
         ValueError: where fields contradict one another or components cannot be combined; the message says which.
     """
     from vitbench.model.build import build_model
 
-    return build_model(spec, seed)
+    return build_model(spec if isinstance(spec, ModelSpec) else ModelSpec(**spec), seed)
 
 
 def load_model(path: str | Path) -> VisionTransformer | Baseline:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitbench import registry
 from vitbench.config.model import ModelSpec
+from vitbench.config.suite_errors import SpecError
 from vitbench.errors import UserError
 from vitbench.wording import nearest
 
@@ -61,18 +62,29 @@ class Suite:
             axes: field → its values, which are crossed.
             variants: single cells, each with a ``name`` and a table ``set``.
             facts: claims that are put to the test.
+
+        Raises:
+            SpecError: where a value is none that a file can hold, such as a set.
         """
         import tomli_w
 
         asked = question or f"What is the effect of {' and '.join(axes or ['each variant'])}?"
         suite = {"name": name, "question": asked, "margin": margin, "seed": seed}
         base = model.model_dump(exclude_defaults=True) if isinstance(model, ModelSpec) else model
-        tables = {"suite": {key: value for key, value in suite.items() if value is not None}, "model": base or {},
-                  "axes": axes, "data": data, "train": train, "time": time, "variants": [*variants],
-                  "facts": [*facts]}  # fmt: skip
+        tables = {
+            "suite": {key: value for key, value in suite.items() if value is not None},
+            "model": base or {},
+            "axes": axes,
+            "data": data,
+            "train": train,
+            "time": time,
+            "variants": variants,
+            "facts": facts,
+        }
+        tables = {name: _plain(table, name) for name, table in tables.items() if table or name == "model"}
         self.name, self.small, self.overrides = name, False, tuple[str, ...]()
         self.file: Path | None = None
-        self.text = tomli_w.dumps({key: table for key, table in tables.items() if table or key == "model"})
+        self.text = tomli_w.dumps(tables)
 
     @classmethod
     def load(cls, suite: str | Path, *, small: bool = False, changes: Mapping[str, Any] | None = None) -> Suite:
@@ -91,7 +103,7 @@ class Suite:
 
         made = cls.__new__(cls)
         made.file, made.small = suite_file(str(suite)), small
-        made.overrides = tuple(f"{key}={json.dumps(v, ensure_ascii=False)}" for key, v in (changes or {}).items())
+        made.overrides = tuple(f"{key}={_inline(_plain(v, key))}" for key, v in (changes or {}).items())
         made.text = made.file.read_text(encoding="utf-8") if made.file.is_file() else ""
         made.name = made.read().info.name
         return made
@@ -150,6 +162,7 @@ class Suite:
         from vitbench.config.shipped import FOLDER
         from vitbench.store.study import study_folder
 
+        registry.read_notebook_again()
         read = self.read(device)
         folder = study_folder(read, Path(results) if results is not None else None)
         if self.file is None:
@@ -304,6 +317,8 @@ class Study:
         if not commands:
             raise UserError(f"{self.path}: says no command by which it was made; run its suite with more seeds")
         key = "train.seeds.at_most" if info.looks is not None else "train.seeds"
+        if part := {"--only", "--cell"}.intersection(commands[-1]):
+            raise UserError(f"{self.path}: its last run was of a part, by {part.pop()}; run its suite with more seeds")
         _run([*commands[-1], "--set", f"{key}={seeds}", "--results", str(self.path)])
         return Study(self.path)
 
@@ -371,6 +386,28 @@ class Effects:
         png = base64.b64encode(self.plot().png).decode()
         image = f'<img style="width: 60em" alt="Differences in test accuracy" src="data:image/png;base64,{png}">'
         return f"{image}\n{self.frame.round(3).to_html(index=False)}"
+
+
+def _plain(value: Any, key: str) -> Any:
+    """A value as a suite's file can hold it: sequences as lists, numpy's numbers as Python's. Raises SpecError."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each, f"{key}.{name}") for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each, key) for each in value]
+    if not isinstance(value, str | bool | int | float) and callable(item := getattr(value, "tolist", None)):
+        return _plain(item(), key)  # numpy's and torch's
+    if not isinstance(value, str | bool | int | float):
+        raise SpecError((f"{key}: {value!r} is nothing that a suite's file can hold",))
+    return value
+
+
+def _inline(value: Any) -> str:
+    """A plain value in TOML, on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(name)} = {_inline(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _on_disk(plugin: registry.Plugin, folder: Path) -> Path:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from vitbench.component_facts import DEVICES, DTYPES, FactError, Facts, facts_in
 from vitbench.errors import UserError
 from vitbench.options import Value, listed_options, options_of
-from vitbench.own_source import set_by_calls, source_of, texts_of_main
+from vitbench.own_source import NOTEBOOK, set_by_running, source_of, texts_of_main
 from vitbench.wording import encoded, nearest
 
 COMPONENTS = Path(__file__).parent / "components"
@@ -133,17 +133,28 @@ def _plug_in(cls: type, slot: str, name: str) -> None:
             f'{slot} "{name}": the processes of its trials cannot import what is typed at a prompt; write it into a '
             f"file and import that"
         )
-    if cls.__module__ == "__main__" and (unset := set_by_calls(texts_of_main(), cls.__name__)):
+    if cls.__module__ == "__main__" and (unset := set_by_running(texts_of_main(), cls.__name__)):
         raise PluginError(
-            f'{slot} "{name}" uses {", ".join(unset)}, set by a call: of a script or a notebook trials have the '
-            "imports, functions, classes and plain values alone. Set it inside the class, or put both into a module "
-            "and import that"
+            f'{slot} "{name}" uses {", ".join(unset)}, set by code that runs, such as a call, a loop or an if: of a '
+            "script or a notebook trials have the imports, functions, classes and plain values alone. Set it inside "
+            "the class, or put both into a module and import that"
         )
     plugin = Plugin(*source)
     declared = {each[:2]: each[3] for each in _declared(plugin)}
     _plugin_facts[slot, name] = declared[slot, name]
     for where in [*(each for each in of_plugin(plugin.path) if each in declared), (slot, name)]:
         _plugin_files[where] = plugin  # a notebook's text grows from cell to cell
+
+
+def read_notebook_again() -> None:
+    """Take components of a running notebook with what its later cells have made of what they use.
+
+    Raises:
+        PluginError: where that is set by code that runs.
+    """
+    for (slot, name), plugin in _plugin_files.items():
+        if plugin.path == NOTEBOOK.resolve() and _classes[slot, name].__module__ == "__main__":
+            _plug_in(_classes[slot, name], slot, name)
 
 
 @functools.cache

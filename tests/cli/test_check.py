@@ -77,6 +77,18 @@ class Flawed(nn.Module):
     def forward(self, x):
         return self.up(x) if self.training else self.up(x.mul_(2))
 """,
+    "judges each image alone: makes (3, 1, 32) of (3, 17, 32)": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(nn.Module):
+    \"\"\"An MLP that makes one token of all, which the residual adds to each.\"\"\"
+
+    def __init__(self, spec):
+        super().__init__()
+        self.up = nn.Linear(spec.dim, spec.dim)
+
+    def forward(self, x):
+        return self.up(x).mean(1, keepdim=True)
+""",
     "judges each image alone: logits are not finite": """
 @vitbench.component(slot="mlp", name="flawed", source="a test")
 class Flawed(GELU):

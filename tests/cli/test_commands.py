@@ -137,6 +137,14 @@ def test_one_cell_of_a_suite_by_its_name(tmp_path: Path) -> None:
     assert '--cell "two haed": no cell of suite.toml; did you mean "two head"?' in wrong.stderr
 
 
+@pytest.mark.parametrize("command", [["components"], ["status", "results/reference/planted"]])
+def test_output_that_cannot_be_written_is_said_in_a_sentence(command: list[str]) -> None:
+    line = [sys.executable, "-m", "vitbench", *command]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(line, cwd=REPOSITORY, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "vitbench: output cannot be written: No space left on device\n")
+
+
 def test_debug_shows_the_traceback() -> None:
     command = [sys.executable, "-m", "vitbench", "--debug", "plan", "absent.toml"]
     assert "Traceback" in subprocess.run(command, capture_output=True, text=True, check=False).stderr

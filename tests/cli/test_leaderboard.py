@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, Plan, build
 from tests.runner.runs import here
 from vitbench.report.comparisons.leaderboard import leaderboard
 from vitbench.store import StudyFolder
@@ -40,6 +41,12 @@ def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
     one, both = leaderboard([study]), leaderboard([study, study])
     assert len(both) == 2 * len(one) and set(both["board"]) == set(one["board"]) == {1}
     assert both["cell"].tolist()[::2] == one["cell"].tolist()
+
+
+def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:
+    build(tmp_path / "study", Plan([CellPlan("=1+1", {"depth": 2}), CellPlan("other", {"depth": 1})], time=False))
+    done = here("leaderboard", str(tmp_path / "study"), "--csv", str(tmp_path / "all.csv"))
+    assert done.returncode == 0 and "'=1+1" in (tmp_path / "all.csv").read_text(), done.stderr
 
 
 def test_a_file_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:

@@ -188,8 +188,9 @@ def test_a_component_has_options_as_a_table_as_text_and_as_an_axis(tmp_path: Pat
     assert {cell.label: cell.model.positions for cell in of_axis.cells} == {
         "base=100": "rope_2d", "base=10000": "rope_2d(base=10000)",
     }  # fmt: skip
-    of_variant = '[[variants]]\nname = "v"\nset.positions = {name = "rope_2d", base = 9}\n'
-    assert read(tmp_path, MINIMAL + of_variant).cells[0].model.positions == "rope_2d(base=9)"
+    for path in ("positions", '"model.positions"'):
+        of_variant = f'[[variants]]\nname = "v"\nset.{path} = {{name = "rope_2d", base = 9}}\n'
+        assert read(tmp_path, MINIMAL + of_variant).cells[0].model.positions == "rope_2d(base=9)"
 
 
 def test_text_with_an_option_at_its_default_is_the_same_value(tmp_path: Path) -> None:

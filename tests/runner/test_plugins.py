@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import vitbench
 from tests.report.builders import CPU
 from tests.runner.runs import Runs, plugins_apart
 from tests.small import record, train_trial
 from vitbench import registry
 from vitbench.environment import code_digest
+from vitbench.errors import UserError
 from vitbench.store import Record
 
 REFUSES = """
@@ -48,6 +50,32 @@ def test_a_plug_in_is_loaded_by_trials_that_name_it_alone(runs: Runs) -> None:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+POOLED = """
+import vitbench
+from vitbench.components.contracts import Pooling
+
+
+@vitbench.component(slot="pooling", name="greatest", source="a test", offers=("patches",))
+class Greatest(Pooling):
+    def forward(self, tokens):
+        return tokens.amax(dim=1)
+"""
+
+
+@pytest.mark.slow
+def test_timings_of_a_plug_in_are_read_without_it(runs: Runs) -> None:
+    """And more seeds are not promised of a study whose last command asked for timings alone."""
+    (plugin := runs.folder / "pooled.py").write_text(POOLED)
+    with runs.suite.open("a") as suite:
+        suite.write('[time]\nmodes = ["inference"]\nbatch_sizes = [4]\n')
+    pooled = ["--set", 'axes.pooling=["cls", "greatest"]', "--only", "timing"]
+    done = runs.run("--plugin", str(plugin), *pooled)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "greatest" in runs.report()
+    with pytest.raises(UserError, match="of a part, by --only"):
+        vitbench.Study(runs.study).extend(6)
 
 
 @pytest.mark.slow

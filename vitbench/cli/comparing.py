@@ -137,12 +137,14 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     accuracies; no test compares cells of different studies.
     """
     from vitbench.report.comparisons.leaderboard import leaderboard as ranked
+    from vitbench.report.output import csv
     from vitbench.store import StudyFolder
 
     frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
         try:
-            frame.to_csv(file, index=False)
+            with file.open("w", encoding="utf-8", newline="") as stream:
+                csv(frame, stream)
         except OSError as error:
             raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):

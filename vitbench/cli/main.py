@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         status = cli.main(args=arguments, prog_name="vitbench", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         status = 2
@@ -61,5 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         message = visible(str(error))  # a name in it may hold what a terminal obeys
         click.echo(f"vitbench: {message}" if "\n" not in message else message, err=True)
+        status = 2
+    except OSError as error:
+        if "--debug" in arguments or error.errno != errno.ENOSPC:
+            raise
+        sys.stdout = io.StringIO()  # which Python would try to write once more at its end
+        click.echo(f"vitbench: output cannot be written: {error.strerror}", err=True)
         status = 2
     sys.exit(status)

@@ -139,6 +139,7 @@ class SuiteTables:
 def of_components(model: ModelSpec | None, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes in which ``positions.base`` and ``positions.name`` are one component with its options."""
     fields: dict[str, Any] = {}
+    changes = {path.removeprefix("model."): value for path, value in changes.items()}
     for path, value in changes.items():
         slot, _, option = path.partition(".")
         if slot in registry.slots() and option:

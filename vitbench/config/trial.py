@@ -231,13 +231,16 @@ class TimeTrial(Strict):
     def shape(self) -> str:
         """Sizes that two trials with the same work share, in words; empty for whole models, which may differ in all."""
         model = self.model
-        height, width = pair(model.image_size)
-        patch = "×".join(map(str, dict.fromkeys(pair(model.patch_size))))
-        tokens = f"N {model.tokens}, D {model.dim}"
-        shapes = {"model": "", "patching": f"{height}×{width} pixels, patch {patch}, D {model.dim}"}
+        if self.level == "model":  # whose tokens may be a plug-in's to say, which a report has not at hand
+            return ""
+        if self.level == "patching":
+            height, width = pair(model.image_size)
+            patch = "×".join(map(str, dict.fromkeys(pair(model.patch_size))))
+            return f"{height}×{width} pixels, patch {patch}, D {model.dim}"
         if self.level == "attention_core":
             return f"N {model.tokens}, H {model.heads}, K {model.head_width}"
-        return shapes.get(self.level, f"{tokens}, H {model.heads}" if self.level in ("block", "attention") else tokens)
+        heads = f", H {model.heads}" if self.level in ("block", "attention") else ""
+        return f"N {model.tokens}, D {model.dim}{heads}"
 
 
 Trial = Annotated[TrainTrial | TuneTrial | TimeTrial, Field(discriminator="kind")]

@@ -84,9 +84,15 @@ def root() -> Path:
 
 
 def cache() -> Path:
-    """Folder of what is decoded and unpacked: in :func:`root`, or where that is read-only, in the user's own."""
+    """Folder of what is decoded and unpacked: in :func:`root`, or where that is read-only, in the user's own.
+
+    Raises:
+        DataError: where a file stands in its place.
+    """
     beside = root() / "cache"
     there = next(path for path in (beside, *beside.parents) if path.exists())
+    if not there.is_dir():
+        raise DataError(f"{there} is a file, not a folder for images (VITBENCH_DATA)")
     if os.access(there, os.W_OK) and there.stat().st_mode & 0o222:  # root may write to what is marked as read-only
         return beside
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vitbench"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
+from vitbench.model.encoder import SUBLAYERS
 from vitbench.model.exactness import deviations
 from vitbench.model.resized import at_size
 
@@ -62,10 +63,13 @@ def trains(slot: str, name: str, device: torch.device) -> str:
 
 
 def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
-    """In evaluation answers are finite, the same twice, and of one image each; what it is given is left as it is."""
+    """In evaluation answers are finite, the same twice, and of one image each; what it is given is left as it is.
+
+    A sublayer gives as many tokens as it is given: of fewer a residual would make the right number.
+    """
     spec = fitted(SMALL, slot, name).model_copy(update={"init_std": "fan_in"})  # so that each component has a say
     model = build_model(spec, seed=0).to(device).eval()
-    its_class, overwritten, before = registry.load(slot, name.partition("(")[0]), list[str](), list[Tensor]()
+    its_class, wrong, before = registry.load(slot, name.partition("(")[0]), list[str](), list[Tensor]()
 
     def begins(_: nn.Module, given: tuple[object, ...]) -> None:
         before[:] = [each.clone() for each in given if isinstance(each, Tensor)]
@@ -73,7 +77,9 @@ def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
     def ends(_: nn.Module, given: tuple[object, ...], out: object) -> None:
         after = [each for each in given if isinstance(each, Tensor)]
         if not all(torch.equal(*pair) for pair in zip(before, after, strict=True)):
-            overwritten.append("writes into the tensor that it is called with")
+            wrong.append("writes into the tensor that it is called with")
+        if slot in SUBLAYERS and isinstance(out, Tensor) and out.shape != after[0].shape:
+            wrong.append(f"makes {tuple(out.shape)} of {tuple(after[0].shape)}, not the same shape")
 
     for module in model.modules():
         if isinstance(module, its_class):
@@ -84,8 +90,8 @@ def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
         logits, again, alone = model(images), model(images), model(images[:1])
     if not torch.isfinite(logits).all():
         return "logits are not finite"
-    if overwritten:
-        return overwritten[0]
+    if wrong:
+        return wrong[0]
     tolerance = 1e-5 * float(logits.abs().max())
     if (logits - again).abs().max() > tolerance:
         return "the same images give other logits the second time, in evaluation"
