@@ -68,3 +68,8 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         compare(scores, **options)  # type: ignore[arg-type]
+
+
+def test_scores_without_names_are_refused() -> None:
+    with pytest.raises(TypeError, match="a mapping of names to scores, not a list"):
+        compare([[1.0] * 4, [2.0] * 4])  # type: ignore[arg-type]

@@ -120,6 +120,8 @@ def facts_in(path: Path, text: str) -> list[tuple[str | None, str | None, int, F
             given = _literals(call, path)
             slot, name = given.pop("slot", None), given.pop("name", None)
             given["summary"] = (ast.get_docstring(node) or "").split("\n")[0].rstrip(".")
+            if "source" not in given:
+                raise FactError(f"{path}:{call.lineno}: source is missing: the paper or repository of the component")
             try:
                 components.append((slot, name, call.lineno, Facts(**given)))
             except (TypeError, ValueError) as error:

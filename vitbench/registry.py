@@ -309,14 +309,14 @@ def load_plugin(path: Path, text: str | None = None) -> None:
         del sys.modules[module_name]
         if not isinstance(error, (Exception, SystemExit)):  # a plug-in that exits would end the run with its status
             raise
-        raise PluginError(f"{_place(error, path) or f'{path}:1'}: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{place_in(path, error) or f'{path}:1'}: {type(error).__name__}: {error}") from error
     for slot, name, _, own_facts in declared:
         assert slot is not None and name is not None
         _plugin_facts[slot, name] = own_facts
         _plugin_files[slot, name] = plugin
 
 
-def _place(error: BaseException, path: Path) -> str:
+def place_in(path: Path, error: BaseException) -> str:
     """The last line of a file that an error came through, as file:line; empty where it came through none."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f"{path}:{lines[-1]}" if lines else ""
@@ -330,7 +330,7 @@ def unbuildable(components: Mapping[str, str], error: Exception) -> PluginError:
         error: what building the model raised.
     """
     files = {where: _plugin_files[where].path for where in _bare(components)}
-    place = next(filter(None, (_place(error, path) for path in files.values())), "")
+    place = next(filter(None, (place_in(path, error) for path in files.values())), "")
     if not place:  # the call itself does not fit the constructor
         (where, path), *_ = files.items()
         place = f"{path}:{inspect.getsourcelines(_classes[where])[1]}"

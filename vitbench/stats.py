@@ -70,11 +70,14 @@ def compare(
     Raises:
         ValueError: where there is no such baseline, nothing to compare it with, a score is not finite, the numbers of
             runs differ, or the margin is not positive.
+        TypeError: where scores have no names.
     """
     import pandas as pd
 
     from vitbench.analysis.verdicts import Comparison, judge
 
+    if not isinstance(scores, Mapping):
+        raise TypeError(f"scores: a mapping of names to scores, not a {type(scores).__name__}")
     first = next(iter(scores), "") if baseline is None else baseline
     if first not in scores or len(scores) < 2:
         raise ValueError(f"baseline {first!r}: scores are of {', '.join(map(repr, scores)) or 'nothing'}")

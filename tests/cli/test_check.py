@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.runner.runs import here
 
 HEAD = """import torch
@@ -97,6 +99,14 @@ class Flawed(GELU):
     def activate(self, x):
         return x if self.training else x / 0.0
 """,
+    "mine.py:12: RuntimeError: no such width": """
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(GELU):
+    \"\"\"An MLP that raises an error.\"\"\"
+
+    def activate(self, x):
+        raise RuntimeError("no such width")
+""",
     "declares source and summary: has no source and no docstring": """
 @vitbench.component(slot="attention", name="flawed", source="")
 class Flawed(Batched):
@@ -115,6 +125,16 @@ def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("mlp cubed") == 5 and done.stdout.count("attention again") == 7, "exact ones are compared"
     assert "wrong" not in done.stdout
+
+
+def test_components_of_the_guide_keep_the_contract(tmp_path: Path) -> None:
+    guide = (REPOSITORY / "docs" / "guide" / "components.md").read_text()
+    files = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", guide, flags=re.DOTALL))
+    assert files.keys() == {"mine.py", "places.py"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        done = here("check", name, "--device", "cpu", cwd=tmp_path)
+        assert done.returncode == 0 and "wrong" not in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("flaw", FLAWS)

@@ -197,7 +197,7 @@ def test_another_head_stays_the_models_own() -> None:
 
 def test_positions_of_an_unknown_grid_are_refused() -> None:
     tensors = theirs(SMALL).state_dict()
-    with pytest.raises(WeightsError, match="10 positions, which is no square"):
+    with pytest.raises(WeightsError, match="10 are of patches: no square"):
         load_timm(vitbench.build(SMALL, seed=0), {**tensors, "pos_embed": tensors["pos_embed"][:, :11]})
 
 

@@ -181,7 +181,8 @@ def checked(slot: str, name: str, device: torch.device) -> Iterator[tuple[str, s
         try:
             yield words, check(slot, name, device)
         except Exception as error:  # code of the user's: whatever it raises is what is wrong with it
-            yield words, f"{type(error).__name__}: {error}"
+            places = [registry.place_in(plugin.path, error) for plugin in registry.plugins({slot: name})]
+            yield words, ": ".join(filter(None, [*places, type(error).__name__, str(error)]))
 
 
 def _is_compared(slot: str, name: str) -> bool:

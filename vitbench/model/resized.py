@@ -52,7 +52,8 @@ def resampled(positions: Tensor, spec: ModelSpec, grid: tuple[int, int] | None =
     side = math.isqrt(max(patches, 0))
     rows, columns = grid or (spec.grid if patches == spec.patches else (side, side))
     if not patches or rows * columns != patches:
-        raise WeightsError(f"pos_embed has {patches} positions, which is no square: their grid is not known")
+        count = positions.shape[1]
+        raise WeightsError(f"of {count} positions {patches} are of patches: no square, and their grid is not known")
     if (rows, columns) == spec.grid:
         return positions
     prefix, table = positions[:, : spec.pooled_prefix], positions[:, spec.pooled_prefix :]
