@@ -170,20 +170,18 @@ def test_definitions_are_what_a_component_needs_and_nothing_that_runs() -> None:
 
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
+
 shell = InteractiveShell.instance()
-cells = ["GAIN = 1.0", "def grown(x): return GAIN * x", *SCRIPT.split("# ---"), "GAIN = 50.0", "def plot(): pass"]
-for cell in cells:
+later = ["GAIN = 50.0", "import os; os.chdir('/')", "def plot(): pass"]
+again = "from vitbench import registry; registry.read_notebook_again(); print(registry.plugins()[0].text)"
+for cell in ["GAIN = 1.0", "def grown(x): return GAIN * x", FIRST, *later, again]:
     assert shell.run_cell(cell, store_history=True).success
-for cell in ("suite.run", "plot"):
-    shell.run_cell("from vitbench import registry; registry.read_notebook_again()", store_history=True)
-print(registry.plugins()[0].text)
 """
 
 
 def test_a_component_has_what_later_cells_make_of_what_it_uses(tmp_path: Path) -> None:
     pytest.importorskip("IPython")
-    component = SCRIPT.replace("FACTOR * x**3", "grown(x)")
-    text = f"SCRIPT = {component!r}\n{CELLS}".replace("registry.plugins()", "__import__('vitbench').registry.plugins()")
+    text = f"FIRST = {SCRIPT.replace('FACTOR * x**3', 'grown(x)')!r}\n{CELLS}"
     done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "GAIN = 50.0" in done.stdout and "GAIN = 1.0" not in done.stdout and "plot" not in done.stdout

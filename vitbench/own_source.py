@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-NOTEBOOK = Path("notebook.py")  # Path by which a notebook's components are known; there need not be such a file
+NOTEBOOK = Path("notebook.py").resolve()  # By which a notebook's components are known; there need not be such a file
 
 
 def source_of(module: str) -> tuple[Path, str] | None:
@@ -23,7 +23,7 @@ def source_of(module: str) -> tuple[Path, str] | None:
         texts = texts_of_main()
     except (OSError, UnicodeDecodeError):
         return None
-    return (Path(file or NOTEBOOK).resolve(), definitions(texts)) if texts else None
+    return (Path(file).resolve() if file else NOTEBOOK, definitions(texts)) if texts else None
 
 
 def texts_of_main() -> list[str]:

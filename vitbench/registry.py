@@ -153,7 +153,7 @@ def read_notebook_again() -> None:
         PluginError: where that is set by code that runs.
     """
     for (slot, name), plugin in _plugin_files.items():
-        if plugin.path == NOTEBOOK.resolve() and _classes[slot, name].__module__ == "__main__":
+        if plugin.path == NOTEBOOK and _classes[slot, name].__module__ == "__main__":
             _plug_in(_classes[slot, name], slot, name)
 
 
