@@ -71,17 +71,10 @@ class Suite:
         asked = question or f"What is the effect of {' and '.join(axes or ['each variant'])}?"
         suite = {"name": name, "question": asked, "margin": margin, "seed": seed}
         base = model.model_dump(exclude_defaults=True) if isinstance(model, ModelSpec) else model
-        tables = {
-            "suite": {key: value for key, value in suite.items() if value is not None},
-            "model": base or {},
-            "axes": axes,
-            "data": data,
-            "train": train,
-            "time": time,
-            "variants": variants,
-            "facts": facts,
-        }
-        tables = {name: _plain(table, name) for name, table in tables.items() if table or name == "model"}
+        given = {"suite": {key: value for key, value in suite.items() if value is not None}, "model": base or {},
+                 "axes": axes, "data": data, "train": train, "time": time, "variants": variants,
+                 "facts": facts}  # fmt: skip
+        tables = {name: _plain(table, name) for name, table in given.items() if table or name == "model"}
         self.name, self.small, self.overrides = name, False, tuple[str, ...]()
         self.file: Path | None = None
         self.text = tomli_w.dumps(tables)
@@ -390,15 +383,15 @@ class Effects:
 
 def _plain(value: Any, key: str) -> Any:
     """A value as a suite's file can hold it: sequences as lists, numpy's numbers as Python's. Raises SpecError."""
+    if isinstance(value, str | bool | int | float):
+        return value
     if isinstance(value, Mapping):
         return {name: _plain(each, f"{key}.{name}") for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence):
         return [_plain(each, key) for each in value]
-    if not isinstance(value, str | bool | int | float) and callable(item := getattr(value, "tolist", None)):
-        return _plain(item(), key)  # numpy's and torch's
-    if not isinstance(value, str | bool | int | float):
-        raise SpecError((f"{key}: {value!r} is nothing that a suite's file can hold",))
-    return value
+    if callable(to_list := getattr(value, "tolist", None)):  # numpy's and torch's
+        return _plain(to_list(), key)
+    raise SpecError([f"{key}: a suite's file cannot hold {value!r}"])
 
 
 def _inline(value: Any) -> str:

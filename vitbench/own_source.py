@@ -100,7 +100,8 @@ def _is_kept(node: ast.stmt) -> bool:
         case ast.Assign() | ast.AnnAssign():
             return not any(isinstance(each, ast.Call) for each in ast.walk(node))
         case ast.Try():
-            return all(map(_is_kept, [*node.body, *(each for part in node.handlers for each in part.body)]))
+            handled = [each for part in node.handlers for each in part.body]
+            return all(map(_is_kept, [*node.body, *handled, *node.orelse, *node.finalbody]))
         case ast.If():
             return "TYPE_CHECKING" in ast.unparse(node.test) and all(map(_is_kept, [*node.body, *node.orelse]))
     return False

@@ -9,7 +9,7 @@ PYTHON=${PYTHON:-python3}
 DEVICE=${DEVICE:-cuda}
 OUT=${OUT:?a folder for what is found}
 NAME=$(basename "$0" .sh)
-FOUND=/tmp/vitbench-found/$NAME  # not in $OUT, of which a machine may give few files back: the archive alone
+FOUND=/tmp/vitbench-found/$NAME  # outside $OUT: a machine may give back few files
 rm -rf "$FOUND" && mkdir -p "$FOUND" "$OUT"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-/tmp/inductor}
 export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-8}  # training is not timed by its compiler

@@ -135,7 +135,7 @@ def _seed(x: Tensor, dropout: float) -> Tensor | None:
     """A number by which a call drops, (1,) int64 on the device, so that a CUDA graph draws anew at each replay."""
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must be in [0, 1), not {dropout}")
-    # At most an int32 holds: with more, torch 2.11 compiles it to a number that is the same in all layers and steps.
+    # The bound fits an int32: a larger one torch 2.11 compiles to the same seed in every layer and step.
     return torch.randint(2**31 - 1, (1,), device=x.device) if dropout else None
 
 

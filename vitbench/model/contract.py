@@ -65,7 +65,7 @@ def trains(slot: str, name: str, device: torch.device) -> str:
 def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
     """In evaluation answers are finite, the same twice, and of one image each; what it is given is left as it is.
 
-    A sublayer gives as many tokens as it is given: of fewer a residual would make the right number.
+    A sublayer gives as many tokens as it is given: a residual would broadcast fewer to the right number.
     """
     spec = fitted(SMALL, slot, name).model_copy(update={"init_std": "fan_in"})  # so that each component has a say
     model = build_model(spec, seed=0).to(device).eval()
