@@ -136,10 +136,17 @@ def test_a_study_keeps_the_commands_of_all_of_its_trials(tmp_path: Path) -> None
     assert started("a", train, "run", "--only", "training") == (("run", "--only", "training"),)
     assert started("a", whole, "run") == (("run",),), "it plans the others' trials, too"
     assert started("a", whole, "run", "--results", "x") == (("run",),)
+    # The same trials, judged otherwise: the old command would bring the old verdicts back.
+    other = whole.model_copy(update={"suite": whole.suite.model_copy(update={"margin": 20.0})})
+    assert started("a", other, "run", "--set", "suite.margin=20") == (("run", "--set", "suite.margin=20"),)
+    assert started("a", other, "run", "--set", "suite.margin=20", "--results", "x")[0][-1] == "suite.margin=20"
     # Two that plan different trials, both run: the study is what both made of it.
     started("b", build(tmp_path / "b", factorial(axes, seeds=(0,), time=False)).info, "run", "one")
     second = build(tmp_path / "other", factorial(axes, seeds=(1,), time=False)).info
     assert started("b", second, "run", "two") == (("run", "one"), ("run", "two"))
+    # Fewer seeds, judged otherwise: what is left of the first's, and the question of the second.
+    fewer = second.model_copy(update={"suite": second.suite.model_copy(update={"margin": 20.0})})
+    assert started("b", fewer, "run", "three") == (("run", "one"), ("run", "two"), ("run", "three"))
     # Of a study without any recorded command a later one would pass for the whole.
     build(tmp_path / "c", factorial(axes, seeds=(0,), time=False))
     assert started("c", second, "run", "two") == ()

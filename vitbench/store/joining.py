@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vitbench.config.base import digest
 from vitbench.config.trial import Trial
+from vitbench.store.asked import asked
 from vitbench.store.info import StudyInfo
 from vitbench.store.plan_tables import PlannedTrial
 from vitbench.store.trials import Trials
@@ -22,7 +23,7 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     planned, old = set(Trials.of(info.trials).ids()), Trials.of(known.trials)
     left = [old[i] for i, trial_id in enumerate(old.ids()) if trial_id in run and trial_id not in planned]
     if not left:
-        same = bool(known.commands) and planned == set(old.ids())
+        same = bool(known.commands) and planned == set(old.ids()) and asked(known) == asked(info)
         return info.model_copy(update={"commands": known.commands}) if same else info
     of_cell: dict[tuple[str, str], set[str]] = {}
     for p in info.trials:
@@ -37,15 +38,13 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
         return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
 
     kept = [p for p in left if comparable(p)]
-    commands = _commands(known, info, adds=not planned <= set(old.ids())) if kept else info.commands
-    return info.model_copy(update={"trials": Trials.of([*info.trials, *kept]), "commands": commands})
-
-
-def _commands(known: StudyInfo, info: StudyInfo, *, adds: bool) -> tuple[tuple[str, ...], ...]:
-    """Commands of an old plan of which something is left, and the new plan's where it ``adds`` a trial."""
-    if not known.commands:
-        return ()  # a part of them would pass for all
-    return tuple(dict.fromkeys([*known.commands, *(info.commands if adds else ())]))
+    if not kept:
+        return info
+    whole = info.model_copy(update={"trials": Trials.of([*info.trials, *kept])})
+    adds = not planned <= set(old.ids()) or asked(known) != asked(whole)  # trials, or another question
+    latest = info.commands if adds and known.commands else ()  # of a plan with none a part would pass for all
+    earlier = (command for command in known.commands if command not in latest)
+    return whole.model_copy(update={"commands": (*earlier, *latest)})
 
 
 def _recipe(trial: Trial) -> str:
