@@ -17,7 +17,7 @@ def test_an_iteration_spends_its_time_in_what_it_calls(tmp_path: Path) -> None:
     cpu = torch.device("cpu")
     operations = profiled(MODEL, cpu, batch_size=4, mode="inference", dtype="float32", trace=tmp_path / "trace.json")
     assert [each.ms for each in operations] == sorted((each.ms for each in operations), reverse=True)
-    assert sum(each.share for each in operations) == pytest.approx(1.0)
+    assert 0.1 < sum(each.share for each in operations) <= 1.0
     calls = {each.name: each.calls for each in operations}
     assert calls["aten::addmm"] == 5 * MODEL.depth, (
         "qkv, projection, two of the MLP, and the head of a model of one block"
@@ -29,9 +29,19 @@ def test_an_iteration_spends_its_time_in_what_it_calls(tmp_path: Path) -> None:
     assert any(event.get("name") == "aten::addmm" for event in events)
 
 
+def test_operations_of_a_runtime_that_is_not_seen_take_none_of_the_time(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model, cpu = MODEL.model_copy(update={"runtime": "onnxruntime", "dim": 64}), torch.device("cpu")
+    operations = profiled(model, cpu, batch_size=256, mode="inference", dtype="float32", trace=tmp_path / "trace.json")
+    assert sum(each.share for each in operations) < 0.2
+
+
 def test_the_command_profiles_a_cell_of_a_suite(tmp_path: Path) -> None:
     options = ("--small", "--cell", "mean", "--device", "cpu", "--batch", "2", "--top", "3")
     done = here("profile", "pooling", *options, cwd=tmp_path)
     assert done.returncode == 0
     assert "mean, train, float32, 2 images on cpu" in done.stdout and "aten::" in done.stdout
     assert (tmp_path / "trace.json").stat().st_size > 1000
+    assert done.stderr == "", "what the profiler says of itself"
+    done = here("profile", "pooling", *options, "--trace", "nowhere/trace.json", cwd=tmp_path)
+    assert done.returncode == 2 and "nowhere/trace.json: cannot be written: No such file" in done.stderr

@@ -87,8 +87,11 @@ def profile(
     where = resolve(device)
     if reason := unsupported(spec, where, dtype, training=mode == "train"):
         raise click.ClickException(reason)
-    with _in_one_line(label, batch):
-        operations = profiled(spec, where, batch_size=batch, mode=mode, dtype=dtype, trace=trace)
+    try:
+        with _in_one_line(label, batch):
+            operations = profiled(spec, where, batch_size=batch, mode=mode, dtype=dtype, trace=trace)
+    except OSError as error:
+        raise click.ClickException(f"{trace}: cannot be written: {error.strerror}") from error
     title = Text(f"{label}, {mode}, {dtype}, {batch} images on {where.type}", style="bold")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("operation", "calls", "ms", "time (%)"):
@@ -97,8 +100,10 @@ def profile(
         table.add_row(Text(each.name), f"{each.calls:g}", f"{each.ms:.3f}", f"{100 * each.share:.1f}")
     console = Terminal(soft_wrap=False)
     console.print(table)
-    console.print(escape(f"Of one iteration, {len(operations)} operations in all, under the profiler, which slows "
-                         f"them; the timeline: {trace}"))  # fmt: skip
+    seen = sum(each.share for each in operations)
+    console.print(escape(f"All {len(operations)} operations take {100 * seen:.0f} % of an iteration; the rest is Python, "
+                         f"waiting, or another runtime, which the profiler does not see. It slows what it watches. "
+                         f"The timeline: {trace}"))  # fmt: skip
 
 
 @click.command()

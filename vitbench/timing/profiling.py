@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class OperationCost:
     name: str  # the operator's, or the kernel's, as torch calls it
     calls: float  # an iteration
     ms: float  # of its own, without what it calls; milliseconds of the device, an iteration
-    share: float  # of the time of all operations
+    share: float  # of an iteration's time
 
 
 def profiled(
@@ -33,7 +34,8 @@ def profiled(
 ) -> list[OperationCost]:
     """Run some iterations of a model under the profiler; the operation that takes most comes first.
 
-    The profiler slows what it watches, small operations most: shares tell where the time goes, and are no timing.
+    The profiler slows what it watches, small operations most: shares tell where the time goes, and are no timing. What
+    they leave of an iteration is Python's, waiting, or that of another runtime, whose operations are not seen.
 
     Args:
         spec: the model.
@@ -44,30 +46,34 @@ def profiled(
         trace: file for the timeline, which chrome://tracing and perfetto.dev show.
 
     Raises:
+        OSError: where the timeline cannot be written.
         torch.OutOfMemoryError, RuntimeError: as running it does.
     """
     trial = TimeTrial.model_validate(
         {"kind": "time", "level": "model", "model": spec, "protocol": TimeSpec(), "device": device.type,
          "dtype": dtype, "batch_size": batch_size, "mode": mode}
     )  # fmt: skip
+    trace.write_bytes(b"")  # now, since the profiler says nothing where it cannot
     subject = Subject(trial, device)
     for _ in range(WARMUP):
         subject.iterate()
     synchronise(device)
-    os.environ.setdefault("KINETO_LOG_LEVEL", "3")  # it reports its own start and end, and that there is no GPU
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it reports its own start and end, and that there is no GPU
     on_gpu = device.type == "cuda"
-    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as watched:
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities, acc_events=True) as watched:
+        began = time.perf_counter()
         for _ in range(ITERATIONS):
             subject.iterate()
         synchronise(device)
+        wall_us = (time.perf_counter() - began) * 1e6
     watched.export_chrome_trace(str(trace))
     operations = {
         event.key: (event.count, event.self_device_time_total if on_gpu else event.self_cpu_time_total)
         for event in watched.key_averages()
     }
-    whole = sum(us for _, us in operations.values())
     costs = [
-        OperationCost(name, count / ITERATIONS, us / 1e3 / ITERATIONS, us / whole)
+        OperationCost(name, count / ITERATIONS, us / 1e3 / ITERATIONS, us / wall_us)
         for name, (count, us) in operations.items()
         if us > 0
     ]
