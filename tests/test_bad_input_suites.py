@@ -40,7 +40,7 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
             'axes.attention: "spda" is not a component of this slot; did you mean "sdpa"?; '
             f"known: {', '.join(registry.names('attention'))}",
         ),
-        ('model.depth="8"', 'model.depth: must be an integer, got string "8"'),
+        ('model.depth="8"', 'model.depth: must be an integer, got "8"'),
         ("model.depth=8.0", "model.depth: must be an integer, got number 8.0"),
         ("model.depth=[8]", "model.depth: must be an integer, got array (8,)"),
         ("model.depth=1979-05-27", "model.depth: must be an integer, got date 1979-05-27"),
@@ -48,9 +48,9 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
         ("axes.depth=[1, true]", "axes.depth: must be an integer, got boolean true"),
         ("axes.depth=3", "axes.depth: must be an array of values, got integer 3"),
         ("train.seeds=[]", "train.seeds: must be an array of 1 or more values"),
-        ("train.optimizer=adamm", 'train.optimizer: string "adamm" is not allowed; did you mean "adam"?'),
+        ("train.optimizer=adamm", 'train.optimizer: "adamm" is not allowed; did you mean "adam"?'),
         ("model.image_size=[32]", "model.image_size: must be"),
-        ("model.preset=vit-x", 'model.preset: string "vit-x" is no preset; did you mean "vit-s/16"?'),
+        ("model.preset=vit-x", 'model.preset: "vit-x" is no preset; did you mean "vit-s/16"?'),
         ('axes.data.name=["cifar10", "synthetic"]', "axes.data.name: a study never mixes data"),
         ("model.depth=0", "model.depth: must be > 0, got integer 0"),
         ("model.depth=100000000000000000000000", "model.depth: must be <= 1024, got integer 100000000000000000000000"),
@@ -103,12 +103,17 @@ def test_i06_incompatible_components_are_listed_with_the_rule_and_counted(
 def test_i35_a_variant_is_not_called_as_a_combination_of_the_axes_is(tmp_path: Path) -> None:
     """Their runs would be taken for those of one cell."""
     text = '[axes]\nmlp = ["gelu", "relu"]\n[[variants]]\nname = "gelu"\nset.depth = 3'
-    assert 'suite.toml: variants: string "gelu" is the label of a combination of the axes' in error(tmp_path, text=text)
+    assert 'suite.toml: variants: "gelu" is the label of a combination of the axes' in error(tmp_path, text=text)
+
+
+def test_a_change_that_a_variant_does_not_have_under_set_is_named(tmp_path: Path) -> None:
+    text = '[[variants]]\nname = "reg"\nmodel.registers = 3'
+    assert 'variants[1].model: unknown key; changes are under "set", such as set.pooling' in error(tmp_path, text=text)
 
 
 def test_i06_incompatible_components_of_a_named_variant_are_a_mistake(tmp_path: Path) -> None:
     text = '[[variants]]\nname = "turned"\nset.attention = "mha"\nset.positions = "rope_2d"'
-    assert 'suite.toml: variant string "turned": positions "rope_2d" needs "rotary"' in error(tmp_path, text=text)
+    assert 'suite.toml: variant "turned": positions "rope_2d" needs "rotary"' in error(tmp_path, text=text)
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,8 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
     Image.new("RGB", (16, 16), "red").save(tmp_path / "colour" / "red.png")
     cases = {
         (str(tmp_path / "missing.safetensors"),): "No such file",
+        (str(tmp_path / "missing"),): "No such file",
+        (str(weights), "--seed", "0"): "--cell and --seed choose a file in a study's folder",
         (str(foreign),): "no file of vitbench's. `vitbench run --keep-weights` writes files that do",
         (str(weights.parents[1]),): f"is a folder, and CHECKPOINT is a file of weights: give {weights}",
         (str(tmp_path / "empty"),): "it holds none",

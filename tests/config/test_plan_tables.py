@@ -81,7 +81,9 @@ WRONG_TUNE = [
     ("tune.train.learning_rat=[1.0]", 'tune.train.learning_rat: is no field of the recipe; did you mean "train.learn'),
     ("tune.train.learning_rate=1e-3", "tune.train.learning_rate: must be an array of values, got number 0.001"),
     ("tune.train.learning_rate=[]", "tune.train.learning_rate: must be an array of values"),
-    ("tune.train.epochs=[1, 2]", "tune.train.epochs: is no field of the recipe"),
+    ("tune.train.epochs=[1, 2]", "tune.train.epochs: is the same for all settings that are compared: it is not tuned"),
+    ("tune.train.seeds=[1, 2]", "tune.train.seeds: is the same for all settings"),
+    ("tune.train.learning_rate=[0.1, 0.1]", "tune.train.learning_rate: has a value twice"),
     ("data.validation_images=0", "tune: needs data.validation_images"),
 ]  # fmt: skip
 
@@ -148,31 +150,31 @@ def test_a_goal_names_a_cell_and_goes_into_the_plan(tmp_path: Path) -> None:
 
 def test_a_goal_that_is_said_twice_is_named(tmp_path: Path) -> None:
     goal = GOAL.replace("positions=none", read(tmp_path, BASE).cells[1].label)
-    assert messages(tmp_path, BASE + goal + goal)[0].startswith("suite.toml: goals[2]: says again that string")
+    assert messages(tmp_path, BASE + goal + goal)[0].startswith('suite.toml: goals[2]: says again that "')
 
 
 MISTAKES = [
     (
         FACT,
         {'axis = "positions"': 'axis = "position"'},
-        'facts[1].axis: string "position" is no axis; did you mean "po',
+        'facts[1].axis: "position" is no axis; did you mean "po',
     ),
     (
         FACT,
         {'value = "none"': 'value = "nine"'},
-        'facts[1].value: string "nine" is no value of positions; did you mean',
+        'facts[1].value: "nine" is no value of positions; did you mean',
     ),
-    (FACT, {'expected = "lower"': 'expected = "worse"'}, 'facts[1].expected: string "worse" is not allowed'),
-    (FACT, {"source": 'where = { depth = "2" }\nsource'}, 'facts[1].where: string "depth" is no other axis'),
+    (FACT, {'expected = "lower"': 'expected = "worse"'}, 'facts[1].expected: "worse" is not allowed'),
+    (FACT, {"source": 'where = { depth = "2" }\nsource'}, 'facts[1].where: "depth" is no other axis'),
     (
         FACT,
         {'axis = "positions"\n': "", '"none"': '"nothing"'},
-        'facts[1].value: string "nothing" is no label of a cell',
+        'facts[1].value: "nothing" is no label of a cell',
     ),
     (FACT, {'claim = "positions matter"\n': ""}, "facts[1].claim: is required"),
-    (FACT, {'"none"': '"learned"'}, 'facts[1].value: string "learned" is what it is compared with'),
+    (FACT, {'"none"': '"learned"'}, 'facts[1].value: "learned" is what it is compared with'),
     (FACT, {'"lower"': '"equal"'}, 'facts[1].expected: "equal" needs suite.margin'),
-    (GOAL, {"positions=none": "nine"}, 'goals[1].cell: string "nine" is no label of a cell'),
+    (GOAL, {"positions=none": "nine"}, 'goals[1].cell: "nine" is no label of a cell'),
     (GOAL, {"60.0": "100.1"}, "goals[1].test_accuracy"),
 ]
 

@@ -105,7 +105,7 @@ iterations = 3
     ("text", "message"),
     [
         ('[[axes.dim]]\nname = "a"\nset = {}', "axes.dim: is a field; an axis of tables needs a name of its own"),
-        ('[[axes.s]]\nname = "a"\n[[axes.s]]\nname = "a"', 'axes.s[2].name: string "a" is the name of another value'),
+        ('[[axes.s]]\nname = "a"\n[[axes.s]]\nname = "a"', 'axes.s[2].name: "a" is the name of another value'),
         ('[[axes.s]]\nname = "a"\nset = { dmi = 3 }', 'axes.s[1].set: "dmi": unknown key; did you mean "dim"?'),
         ("[[axes.s]]\nset = { dim = 3 }", "axes.s[1].name"),
         ('[axes]\n"time.cpu" = [1]', '"time.cpu": unknown key'),

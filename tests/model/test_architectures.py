@@ -132,8 +132,8 @@ def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("resnet19", 'string "resnet19" is no architecture; did you mean "resnet18"?'),
-        ("timm:hf_hub:x/y", 'string "timm:hf_hub:x/y" is no architecture'),
+        ("resnet19", '"resnet19" is no architecture; did you mean "resnet18"?'),
+        ("timm:hf_hub:x/y", '"timm:hf_hub:x/y" is no architecture'),
         ("timm:convnext_tiny.fb_in1", 'timm has no "convnext_tiny" with the tag "fb_in1"; did you mean "fb_in1k"?'),
         ("timm:convnext_tny", 'architecture: timm has no model "convnext_tny"; did you mean "convnext_tiny"?'),
     ],

@@ -83,7 +83,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         ("{ at_most = 3 }", "train.seeds.at_most: must be >= 4, got integer 3"),
         ("{ at_most = 8, look = [4, 8] }", 'train.seeds.look: unknown key; did you mean "looks"?'),
         ("{ looks = [4, 8] }", "train.seeds.at_most: is required"),
-        ('"many"', 'train.seeds: must be an array or an integer or a table, got string "many"'),
+        ('"many"', 'train.seeds: must be an array or an integer or a table, got "many"'),
         ("8\n[tune]\ntrain.weight_decay = [0.0, 0.1]", ""),
         ("{ at_most = 8 }\n[tune]\ntrain.weight_decay = [0.0, 0.1]", "train.seeds: no suite both looks and tunes"),
     ],

@@ -137,7 +137,7 @@ def arms_of(paths: Sequence[Path]) -> list[Arm]:
     files, folders = [path for path in paths if not path.is_dir()], [path for path in paths if path.is_dir()]
     if files and folders:
         raise ComparisonError(
-            f"{folders[0]} is a study and {files[0]} is pytest-benchmark's JSON: two of one kind can be compared"
+            f"{folders[0]} is a folder (a study), {files[0]} a file (benchmarks): two of one kind can be compared"
         )
     named = enumerate(zip(paths, names_of(paths), strict=True))
     arms = [

@@ -44,6 +44,10 @@ def explain(
     the study's report, if the images are the test images of its own trial; what is seen on others (--images, --split
     validation) is on the page alone.
     """
+    if not checkpoint.exists():
+        raise click.UsageError(f"{checkpoint}: No such file or folder")
+    if (cell is not None or seed is not None) and checkpoint.is_file():
+        raise click.UsageError(f"--cell and --seed choose a file in a study's folder, and {checkpoint} is a file")
     if cell is not None or seed is not None:
         checkpoint = _of_cell(checkpoint, cell, seed)
     elif checkpoint.is_dir():

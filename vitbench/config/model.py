@@ -217,7 +217,7 @@ class ModelSpec(Strict):
             missing = missing_in_timm(self.architecture)
             problems = [] if missing is None else [("architecture", missing)]
             return problems + [
-                (name, f'architecture "{self.architecture}" has no such thing: leave it out')
+                (name, f'architecture "{self.architecture}" has no such thing: leave it out (give it to ViTs alone)')
                 for name, field in type(self).model_fields.items()
                 if name not in OF_ANY and getattr(self, name) != field.default
             ]

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from vitbench.config.recipe import TrainSpec, TrainTable
-from vitbench.config.suite import Tune
+from vitbench.config.suite import Tune, as_text
 from vitbench.config.suite_errors import explain, quote
-from vitbench.config.suite_tables import BUDGETS, SuiteTables
+from vitbench.config.suite_tables import BUDGETS, OF_ALL_CELLS, SuiteTables
 from vitbench.config.toml import leaves
 from vitbench.wording import nearest
 
@@ -25,13 +25,8 @@ def read_tune(tables: SuiteTables, base: Mapping[str, Any], studied: Collection[
         return None
     axes = {}
     for path, values in leaves({k: v for k, v in raw.items() if k != "seeds"}):
-        known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
-        if path not in known:
-            tables.complain(f"tune.{path}", f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}")
-        elif path in studied:
-            tables.complain(f"tune.{path}", "is under study: an axis or a variant sets it")
-        elif not isinstance(values, tuple) or not values:
-            tables.complain(f"tune.{path}", f"must be an array of values, got {quote(values)}")
+        if problem := _problem(path, values, studied):
+            tables.complain(f"tune.{path}", problem)
         else:
             for value in values:
                 tables.replaced(base, {path: value}, f"tune.{path}")
@@ -45,6 +40,20 @@ def read_tune(tables: SuiteTables, base: Mapping[str, Any], studied: Collection[
         for key, message in explain(error, Tune):
             tables.complain(f"tune.{key}", message)
         return None
+
+
+def _problem(path: str, values: Any, studied: Collection[str]) -> str:
+    """Why these values of a field cannot be tuned; empty where they can."""
+    known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
+    if path in {f"train.{name}" for name in (*BUDGETS, *OF_ALL_CELLS)}:
+        return "is the same for all settings that are compared: it is not tuned"
+    if path not in known:
+        return f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}"
+    if path in studied:
+        return "is under study: an axis or a variant sets it"
+    if not isinstance(values, tuple) or not values:
+        return f"must be an array of values, got {quote(values)}"
+    return f"has a value twice: {quote(values)}" if len({as_text(each) for each in values}) < len(values) else ""
 
 
 def _tunable(tables: SuiteTables, train: TrainTable | None) -> None:

@@ -61,15 +61,15 @@ class TooManyTrials(SpecError):
 
 
 def quote(value: object) -> str:
-    """A value as TOML would write it, with its type where that is the point."""
+    """A value as TOML would write it, with its type; quotes say of a string what it is."""
     if isinstance(value, bool):
         return f"boolean {str(value).lower()}"
     name = PYTHON_TO_TOML.get(type(value).__name__, type(value).__name__)
     try:
-        text = f'"{value}"' if isinstance(value, str) else str(value)
+        name, text = ("", f'"{value}"') if isinstance(value, str) else (f"{name} ", str(value))
     except ValueError:  # Python writes no integer of more than 4300 digits
         text = "of more digits than can be shown"
-    return f"{name} {text if len(text) <= 80 else text[:77] + '...'}"
+    return f"{name}{text if len(text) <= 80 else text[:77] + '...'}"
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> list[tuple[str, str]]:
@@ -112,7 +112,8 @@ def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: tuple[s
     detail = details[0]
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"unknown key{nearest(path[-1], _fields_of(model, path))}"
+        change = '; changes are under "set", such as set.pooling = "mean"' if "set" in model.model_fields else ""
+        return f"unknown key{nearest(path[-1], _fields_of(model, path))}{change}"
     if kind == "missing":
         return "is required"
     if kind == "value_error":

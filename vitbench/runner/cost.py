@@ -21,7 +21,7 @@ from vitbench.data import catalog
 from vitbench.errors import UserError
 from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues, Trials
 from vitbench.store.attempts import Attempt, Tried, finished, standing
-from vitbench.wording import duration
+from vitbench.wording import duration, plural
 
 CPU_FLOPS_PER_CORE = 35e9
 """Sustained rate of small ViTs in float32 on one core of a 2020s server CPU; used until a trial has been measured."""
@@ -203,6 +203,7 @@ class Estimate:
     Attributes:
         flops: operations of the trials added.
         known: whether anything is known of the device's speed.
+        untuned: cells whose training comes on top: it is planned when they are tuned.
     """
 
     def __init__(self, device: str, pace: Pace | None) -> None:
@@ -211,7 +212,7 @@ class Estimate:
         nominal = CPU_FLOPS_PER_CORE * (os.cpu_count() or 1) if device == "cpu" else GPU_FLOPS
         self.pace = pace or Pace(nominal, START_SECONDS)
         self.forward, self.images = by_identity(approximate_flops), by_identity(train_images)
-        self.flops, self.total = 0, 0.0
+        self.flops, self.total, self.untuned = 0, 0.0, 0
 
     def add(self, trial: Trial, times: int = 1) -> float:
         """One more trial, or several that differ in the seed alone. Returns the seconds of one, as far as is known."""
@@ -244,6 +245,7 @@ def remaining(
         if not finished(attempts.get(trial_id, []), info.suite.max_attempts)
     ]
     estimate, counted = Estimate(first[0].trial.device, pace), Counter(number for _, number in left)
+    estimate.untuned = len(info.untuned)
     able = {number: times for number, times in counted.items() if trials.unsupported[number] is None}
     seconds = {number: estimate.add(first[number].trial, times) for number, times in able.items()}
     return estimate, {trial_id: seconds[number] for trial_id, number in left if number in able}
@@ -256,7 +258,8 @@ def cost_of(estimate: Estimate, pace: Pace | None) -> str:
         rate = "the pace of this study's finished trials" if pace else "a nominal rate; measured once trials have run"
         time = f"about {duration(estimate.seconds)} (at {rate})"
     unit, name = (1e12, "TFLOP") if estimate.flops >= 1e11 else (1e9, "GFLOP")
-    return f"cost of what is left: {estimate.flops / unit:,.1f} {name}, {time}"
+    later = f", without the training of {plural(estimate.untuned, 'cell')} to be tuned" if estimate.untuned else ""
+    return f"cost of what is left{later}: {estimate.flops / unit:,.1f} {name}, {time}"
 
 
 def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]], info: StudyInfo) -> Pace | None:
