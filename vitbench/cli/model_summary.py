@@ -101,9 +101,9 @@ def profile(
     console = Terminal(soft_wrap=False)
     console.print(table)
     seen = sum(each.share for each in operations)
-    console.print(escape(f"All {len(operations)} operations take {100 * seen:.0f} % of an iteration; the rest is Python, "
-                         f"waiting, or another runtime, which the profiler does not see. It slows what it watches. "
-                         f"The timeline: {trace}"))  # fmt: skip
+    console.print(escape(f"All {len(operations)} operations take {100 * seen:.0f} % of an iteration; the rest is "
+                         f"Python, waiting, or another runtime, which the profiler does not see. It slows what it "
+                         f"watches. The timeline: {trace}"))  # fmt: skip
 
 
 @click.command()
@@ -145,13 +145,10 @@ def _chosen(
             f"presets: {', '.join(PRESETS)}; suites: {', '.join(names())}"
         ) from error
     # What a cell is trained with: a suite may make its models alike in parameters.
-    asked = read_suite(file, overrides, MOST_TRIALS, small=small, device=device_kind(device))
-    suite = with_budgets(asked, lambda _: 1)
-    cells = {each.label: each.model for each in suite.cells}
-    label = cell or next(iter(cells))
-    if label not in cells:
-        raise click.UsageError(f'"{label}" is no cell of {name}{nearest(label, cells)}')
-    return label, cells[label]
+    only = () if cell is None else (cell,)
+    asked = read_suite(file, overrides, MOST_TRIALS, small=small, device=device_kind(device), only=only)
+    first = with_budgets(asked, lambda _: 1).cells[0]
+    return first.label, first.model
 
 
 def _table(label: str, measured: Summary) -> Table:
