@@ -138,8 +138,11 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     """
     from vitbench.report.comparisons.leaderboard import leaderboard as ranked
     from vitbench.report.output import csv
+    from vitbench.report.text import significant, spread
+    from vitbench.report.view import MEAN, STD
     from vitbench.store import StudyFolder
 
+    studies = tuple({folder.resolve(): folder for folder in studies}.values())
     frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
         try:
@@ -155,8 +158,7 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
         for head in ("", "cell", "study", "test accuracy (%)", "seeds", "parameters (M)"):
             table.add_column(head, justify="left" if head in {"cell", "study"} else "right", overflow="fold")
         for row in rows.head(top).to_dict("records"):
-            spread = f" ± {row['test_accuracy_pct_std']:.1f}" if row["n"] > 1 else ""
-            accuracy, size = f"{row['test_accuracy_pct_mean']:.1f}{spread}", f"{row['parameters'] / 1e6:.2f}"
+            accuracy, size = spread(row[MEAN], row[STD], 1), significant(row["parameters"] / 1e6)
             table.add_row(str(row["rank"]), Text(row["cell"]), Text(row["study"]), accuracy, str(row["n"]), size)
         console.print(table)
         if len(rows) > top:

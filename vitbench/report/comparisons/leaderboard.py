@@ -49,7 +49,7 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
         if other or any(str(getattr(trial.model, field, None)) != value for field, value in having.items()):
             continue
         body, n = trial.canonical(), trial.data.train_images
-        counted = f", {n:,} training images" if n else ""
+        counted = f", {n - trial.data.validation_images:,} training images" if n else ""
         recipe = [plural(trial.train.epochs, "epoch"), f"batch size {trial.train.batch_size}"]
         recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
         interval = view.intervals.get((row["device"], row["cell"], row["environment"]))
