@@ -167,7 +167,7 @@ def given(results: Mapping[tuple[str, str, str, int], float]) -> Runs:
     values = np.array([[results.get((*key, seed), np.nan) for seed in seeds] for key in cells])
     nowhere, none = np.zeros(len(cells), dtype=bool), np.zeros(values.shape, dtype=bool)
     starts = np.full(len(cells), -1)
-    return Runs("cpu", "here", seeds, levels, function_of, values, np.isinf(values), nowhere, none, starts)
+    return Runs("cpu", "here", seeds, levels, function_of, values, ~none, np.isinf(values), nowhere, none, starts)
 
 
 THREE = {"attention": ("per_head", "sdpa"), "norm": ("pre", "post"), "positions": ("learned", "none")}
@@ -183,6 +183,16 @@ def test_an_effect_within_a_part_of_the_grid(whole: tuple[Runs, dict[tuple[str, 
         assert delta == pytest.approx(fmean(pairs))
     nowhere = effect(runs, part, "norm", "post", "pre-and-post")
     assert (nowhere.deltas, nowhere.failed, nowhere.blocks, nowhere.unmatched) == ((), 0, 0, 0)
+
+
+def test_seeds_that_are_planned_for_other_cells_alone_are_not_missing(tmp_path: Path) -> None:
+    """A cell that a look has stopped keeps its seeds where others get more, or where the looks are taken away."""
+    frame = frame_of(tmp_path, factorial({"norm": ("pre", "post", "none")}, seeds=range(8), time=False))
+    stopped = frame[(frame["norm"] != "post") | (frame["seed"] < 6)]
+    (runs,) = runs_of(stopped, ["norm"])
+    post, none = one_at_a_time(runs)
+    assert (len(post.deltas), post.planned, post.unmatched) == (6, 6, 0)
+    assert (len(none.deltas), none.planned, none.unmatched) == (8, 8, 0)
 
 
 def test_equivalent_implementations_differ_by_exactly_nothing() -> None:

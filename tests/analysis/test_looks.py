@@ -171,8 +171,9 @@ def study(
     broken[1, :failed] = True
     results[broken] = np.nan
     none = np.full(len(cells), -1)
-    runs = Runs("cpu", "here", SEEDS[:finished], {}, dict(zip(cells, cells, strict=True)), results, broken,
-                np.zeros(len(cells), dtype=bool), np.zeros(results.shape, dtype=bool), none)  # fmt: skip
+    runs = Runs("cpu", "here", SEEDS[:finished], {}, dict(zip(cells, cells, strict=True)), results,
+                np.ones(results.shape, dtype=bool), broken, np.zeros(len(cells), dtype=bool),
+                np.zeros(results.shape, dtype=bool), none)  # fmt: skip
     ended = {("cpu", cell): {seed: (cell, seed) not in open_runs for seed in SEEDS[:finished]} for cell in cells}
     looking = Looking(LookPlan(seeds=SEEDS, at=AT, trainings=8 * len(cells)), ended)
     return conclude(runs, {}, [], cells=cells, margin=margin, noise_floor=None, looking=looking)

@@ -54,10 +54,11 @@ class Runs:
 
     device: str  # the device
     environment: str  # of the results
-    seeds: tuple[int, ...]  # planned
+    seeds: tuple[int, ...]  # planned, of some cell or other
     levels: Mapping[str, Mapping[str, str]]  # cell → axis → value as text, for the cells of the grid
     function_of: Mapping[str, str]  # cell → label of the first cell that computes the same function; of all cells
     results: Floats  # (cells, seeds), NaN where there is none
+    planned: Bools  # (cells, seeds), whether the plan has it: a change of seeds leaves out cells that have stopped
     failed: Bools  # (cells, seeds), whether the run failed or diverged, wherever it did
     unsupported: Bools  # (cells,), whether the cell does not run on the device
     # (cells, seeds), whether the run is an equivalent implementation's, see :mod:`vitbench.analysis.stand_ins`
@@ -70,7 +71,7 @@ class Runs:
         places = np.array([i for i, seed in enumerate(self.seeds) if seed in wanted], dtype=np.intp)
         return replace(
             self, seeds=tuple(self.seeds[i] for i in places), results=self.results[:, places],
-            failed=self.failed[:, places], lent=self.lent[:, places],
+            planned=self.planned[:, places], failed=self.failed[:, places], lent=self.lent[:, places],
         )  # fmt: skip
 
     @cached_property
@@ -185,12 +186,13 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str]) -> Iterator[Run
     seed, seeds = pd.factorize(rows["seed"])
     once = rows.drop_duplicates("cell")
     function_of = dict(zip(map(str, cells), map(str, once["function"]), strict=True))
-    grid = once[once["factorial"].astype(bool)]
+    factorial = once[once["factorial"].astype(bool)]
     levels = {label: dict(zip(axes, map(level, values), strict=True))
-              for label, *values in grid[["cell", *axes]].itertuples(index=False)}  # fmt: skip
+              for label, *values in factorial[["cell", *axes]].itertuples(index=False)}  # fmt: skip
     starts = pd.factorize(once["pretrained_weights"])[0]
     shape = len(cells), len(seeds)
-    failed, unsupported = np.zeros(shape, dtype=bool), np.zeros(len(cells), dtype=bool)
+    planned, failed, unsupported = (np.zeros(size, dtype=bool) for size in (shape, shape, len(cells)))
+    planned[cell, seed] = True
     unsupported[cell[rows["state"] == "unsupported"]] = True
     lent = np.zeros(shape, dtype=bool)
     lent[cell, seed] = (rows[RUN_OF] != rows["cell"]).to_numpy()
@@ -201,8 +203,8 @@ def _on_device(device: str, rows: pd.DataFrame, axes: list[str]) -> Iterator[Run
     for environment, runs in usable.groupby("environment", sort=False):
         results = np.full(shape, np.nan)
         results[runs["cell"], runs["seed"]] = runs[ACCURACY]
-        planned = device, str(environment), tuple(map(int, seeds)), levels, function_of
-        yield Runs(*planned, results, failed, unsupported, lent, starts)
+        grid = device, str(environment), tuple(map(int, seeds)), levels, function_of
+        yield Runs(*grid, results, planned, failed, unsupported, lent, starts)
 
 
 def _blocks(runs: Runs, axes: Mapping[str, Sequence[str]], corners: Sequence[Mapping[str, str]]) -> Blocks:
@@ -238,17 +240,18 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
     # An interaction, a - b - (c - d), is that of a + d against b + c: two arms, which are equal where it is none.
     variant, baseline = means if len(means) == 2 else (means[0] + means[3], means[1] + means[2])
     cells, starts, equivalent = list(runs.function_of), runs.starts[planned], _are_equivalent(runs.functions[planned])
+    meant = runs.planned[planned].all(axis=1)
     return Comparison(
         label=label,
         deltas=tuple(_signed_sum(means).tolist()),
-        planned=len(runs.seeds),
+        planned=int(meant.any(axis=0).sum()),
         failed=len(runs.seeds) if len(planned) and not len(possible) else int(failed.sum()),
         variant=tuple(variant.tolist()),
         baseline=tuple(baseline.tolist()),
         seeds=tuple(itertools.compress(runs.seeds, seeds)),
         blocks=int(used.sum()),
         distinct=len(functions),
-        unmatched=len(planned) * len(runs.seeds) - int(matched.sum()),
+        unmatched=int(meant.sum()) - int(matched.sum()),
         factors=factors,
         cells=tuple(cells[number] for number in planned[0]) if planned.shape == (1, 2) else (),
         equivalent=equivalent,

@@ -96,8 +96,8 @@ class Judged:
     words: str  # the verdict in words: "worse, by less than the margin" where a difference is certain and equivalent
     # whether the mean is no further from 0 than equivalent implementations are from one another
     below_noise_floor: bool
-    # probability that a run of the variant beats one of the baseline. NaN where the deltas are means over several
-    # blocks: these lie closer together than runs, and one would beat the other far too often
+    # probability that a run of the variant beats one of the baseline. NaN of one seed, and where the deltas are means
+    # over several blocks: these lie closer together than runs, and one would beat the other far too often
     improvement: float
     # to decide it with 80 % power, were the difference and the spread what they look like: to tell it from 0 or from
     # the margin, whichever takes fewer; None where none can be said, or more than 1,000
@@ -191,7 +191,7 @@ def judge(
         confidence = CONFIDENCE
         if look is not None:
             confidence = 1 - (look.level if verdict in ("better", "worse") else look.level_of_equality)(alpha)
-        runs = c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
+        runs = n > 1 and c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
         larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
         needed = None
         if math.isfinite(sd):
