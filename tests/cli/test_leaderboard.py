@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -41,6 +42,15 @@ def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
     one, both = leaderboard([study]), leaderboard([study, study])
     assert len(both) == 2 * len(one) and set(both["board"]) == set(one["board"]) == {1}
     assert both["cell"].tolist()[::2] == one["cell"].tolist()
+
+
+def test_a_study_that_is_given_twice_counts_once_and_numbers_are_those_of_its_report() -> None:
+    once, twice = here("leaderboard", STUDIES[2]), here("leaderboard", STUDIES[2], f"{STUDIES[2]}/../positions-small")
+    assert once.stdout == twice.stdout
+    report = (REPOSITORY / "reports" / "reference" / "positions-small" / "report.md").read_text()
+    lines = [line for line in once.stdout.splitlines() if " ± " in line]
+    accuracies = re.findall(r"[0-9.]+ ± [0-9.]+", "\n".join(lines))
+    assert len(accuracies) == len(lines) > 3 and all(accuracy in report for accuracy in accuracies)
 
 
 def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.data.catalog import DataError
 from vitbench.explaining.attention_maps import between
-from vitbench.explaining.explain import ATTENTION, MEASURED, SHARED, SHOWN, TOKENS, _chosen, explain_model
+from vitbench.explaining.explain import ATTENTION, SHARED, SHOWN, TOKENS, _chosen, explain_model
 from vitbench.explaining.inputs import Inputs, of_folder, statistics
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
@@ -29,7 +29,15 @@ from vitbench.report.figures.charts import Trends
 from vitbench.report.models.examples import ShownModel
 from vitbench.report.models.explained_page import render_explanation
 from vitbench.report.models.pictures import PREDICTED, about, missing, sections
-from vitbench.store.explanation import ARRAYS, KEY, BadExplanation, Explanation, read_explanation, write_explanation
+from vitbench.store.explanation import (
+    ARRAYS,
+    AVERAGED,
+    KEY,
+    BadExplanation,
+    Explanation,
+    read_explanation,
+    write_explanation,
+)
 
 CLASSES = ["ant", "bee", "cat", "dog", "eel"]
 STATISTICS: dict[str, Any] = {"classes": CLASSES, "mean": [0.5] * 3, "std": [0.25] * 3}
@@ -317,9 +325,9 @@ def test_of_many_classes_and_images_evenly_chosen_ones_are_seen_and_not_the_firs
     images = given([i // 100 for i in range(500)])
     images.pixels[:400] = 0
     whole = explanation_of(SMALL, tmp_path, images).distances
-    first = explanation_of(SMALL, tmp_path, given([0] * MEASURED)).distances
-    evenly = torch.linspace(0, 499, MEASURED).round().long()
-    seen = Inputs(images.pixels[evenly], (0,) * MEASURED, ("",) * MEASURED, "some")
+    first = explanation_of(SMALL, tmp_path, given([0] * AVERAGED)).distances
+    evenly = torch.linspace(0, 499, AVERAGED).round().long()
+    seen = Inputs(images.pixels[evenly], (0,) * AVERAGED, ("",) * AVERAGED, "some")
     wanted = explanation_of(SMALL, tmp_path, seen).distances
     assert whole is not None and first is not None and wanted is not None
     np.testing.assert_allclose(whole, wanted, rtol=1e-5)

@@ -133,7 +133,7 @@ class Plan:
     margin: float | None = None
     facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
-    tuned: tuple[float, ...] = ()  # Learning rates of which each cell is tried with each, on validation
+    tuned: tuple[float, ...] = ()  # Learning rates of which each cell is tried with each, and trained with the second
     recipe: Mapping[str, Any] = field(default_factory=dict)  # Further fields of every cell's recipe
     changed: Callable[[Values], Values] = lambda values: values
     """The values of a trial → what its record holds in their place."""
@@ -183,7 +183,10 @@ def build(path: Path, plan: Plan) -> StudyFolder:
 def planned_trials(plan: Plan, cell: CellPlan) -> list[PlannedTrial]:
     base = {"dim": 64, "depth": 2, "heads": 4}
     model = ModelSpec.model_validate({**base, **cell.fields("model")})
-    recipe = TrainSpec.model_validate({"epochs": plan.epochs, "batch_size": 64, **plan.recipe, **cell.fields("train")})
+    rate = {"learning_rate": plan.tuned[1]} if plan.tuned else {}
+    recipe = TrainSpec.model_validate(
+        {"epochs": plan.epochs, "batch_size": 64, **rate, **plan.recipe, **cell.fields("train")}
+    )
     data = DataSpec(
         name="cifar10", train_images=5000, test_images=plan.test_images, validation_images=plan.validation_images
     )
@@ -208,7 +211,17 @@ def planned_trials(plan: Plan, cell: CellPlan) -> list[PlannedTrial]:
             for mode in plan.modes
         ]  # fmt: skip
     return [
-        PlannedTrial(id=t.id, cell=cell.label, axes=cell.axes, exact=exact, trial=t, published=cell.published)
+        PlannedTrial(
+            id=t.id,
+            cell=cell.label,
+            axes=cell.axes,
+            exact=exact,
+            trial=t,
+            published=cell.published,
+            setting={"train.learning_rate": t.train.learning_rate}
+            if plan.tuned and not isinstance(t, TimeTrial)
+            else {},
+        )
         for t in trials
     ]
 

@@ -341,6 +341,7 @@ def test_a_chart_is_the_same_bytes_twice_and_its_text_is_text() -> None:
         forest([Bar(1.0, math.nan, math.nan)], Scale(1.0, (0.9, 1.1), logarithmic=True)),
         Curves(["loss"], "", [""], frame([], RUN), Colouring()),
         Trends("depth", "accuracy", [1.0], frame([], LINE), Colouring(), logarithmic=False),
+        Trends("layer", "pixels", [1.0], frame([], LINE), Colouring(), logarithmic=False, from_zero=True),
         front([]),
         Heat(np.zeros((1, 1)), "value", "row", "column"),
         Nested(np.zeros((1, 1)), (1, 1), [0], [0], "value"),

@@ -133,7 +133,7 @@ def test_nothing_is_said_by_a_marked_timing(tmp_path: Path) -> None:
     assert [len(each) for each in accuracies.values()] == [1, 1], "equivalent implementations have one"
     for spot in front_of(view).frame.itertuples():
         assert spot.marked == (spot.cell in unsure) and not (spot.marked and spot.on_the_line)
-    assert f"{len(unsure)} of 6 cells are unstable" in page.text
+    assert f"{len(unsure)} of 6 cells are unstable (hollow) and take no part" in page.text
 
 
 def test_two_cells_are_a_table_and_no_picture(tmp_path: Path) -> None:

@@ -140,6 +140,14 @@ def test_what_cannot_run_here_is_said(name: str) -> None:
     assert bool(wanted) == (name != "planted")
 
 
+def test_intervals_of_a_look_have_their_level_on_the_first_screen() -> None:
+    view = reference("positions-small")
+    levels = {100 * each.judged.confidence for conclusions in view.conclusions for each in conclusions.effects}
+    assert min(levels) > 95.0
+    (forest,) = [block for block in first_screen(view) if isinstance(block, Forest)]
+    assert f"intervals at {min(levels):.3g}" in forest.note and f"{max(levels):.3g} %, by look" in forest.note
+
+
 def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> None:
     """Only what changes the conclusions is there, and each is a caveat with its reasons below."""
     alone = View(build(tmp_path, factorial(AXES, time=False)))
@@ -149,6 +157,9 @@ def test_what_limits_the_conclusions_is_above_all_numbers(tmp_path: Path) -> Non
         assert grave.keys() == named <= dict(stated(view)).keys()
         (note,) = [block for block in document(view).opening if isinstance(block, Note)]
         assert all(short in note.text for short in grave.values())
+    for rates, at_the_end in (((1e-4, 1e-3, 1e-2), False), ((1e-4, 1e-3), True), ((0.0, 1e-3, 1e-2), False)):
+        tuned = View(build(tmp_path / str(rates), factorial(AXES, time=False, seeds=(0, 1), tuned=rates)))
+        assert ("tuned-to-the-end" in {name for _, name in caveats.grave(tuned)}) == at_the_end
     (note,) = [block for block in document(reference("attention-timing-cpu")).opening if isinstance(block, Note)]
     assert "unstable" in note.text and ";" not in note.text
 

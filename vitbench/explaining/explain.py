@@ -23,6 +23,7 @@ from vitbench.model.build import Model
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import load_model, read_about
 from vitbench.store.explanation import (
+    AVERAGED,
     MOST_EMBEDDED,
     MOST_FILTERS,
     MOST_PAIRED,
@@ -39,9 +40,6 @@ SHARED = 12
 be compared by them."""
 SHOWN = 4
 """Images of those predicted right, and as many of those predicted wrong, that are shown at least, where there are."""
-
-MEASURED = 128
-"""Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
 
 NAMED = 5  # Classes that a sentence names
 JUDGED_AT_ONCE = 256  # Images in a batch
@@ -219,7 +217,7 @@ class _Maker:
             self.absent |= dict.fromkeys(ATTENTION, str(error))
             return
         # Not the first: images in folders come class by class.
-        measured = self.inputs.pixels[_evenly(len(self.inputs.pixels), MEASURED)]
+        measured = self.inputs.pixels[_evenly(len(self.inputs.pixels), AVERAGED)]
         means, finite = list[Tensor](), True
         for images in self._batches(measured, at_once):
             maps = model.attention_maps(images)

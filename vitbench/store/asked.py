@@ -18,7 +18,7 @@ Asked = dict[str, Any]
 differ in is a mapping of all of them, under :data:`BY_CELL`."""
 
 BY_CELL = "by cell"
-CELLS, SEEDS, HYPOTHESIS, GOAL = "cells", "seeds", "claim.", "goal."
+CELLS, SEEDS, HYPOTHESIS, GOAL, TUNED = "cells", "seeds", "claim.", "goal.", "tuned"
 
 APART = frozenset(
     {

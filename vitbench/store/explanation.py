@@ -28,6 +28,8 @@ FOLDER, SUFFIX = "explanations", ".safetensors"
 
 KEY = "vitbench explanation"
 MAX_BYTES = 256 << 20  # Largest file: ten times the largest that is written
+AVERAGED = 128
+"""Images over which attention distance is averaged, as in Dosovitskiy et al. 2021, arXiv 2010.11929, appendix D.7."""
 MOST_FILTERS = 64
 MOST_SIMILAR = 1024  # Patches whose positions are compared, each with each: a million numbers
 MOST_EMBEDDED = 16  # Channels of the patch embedding's output that are shown

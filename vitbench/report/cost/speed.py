@@ -23,7 +23,7 @@ LATENCY, RATIO, DRIFT = "latency p50 (ms)", "speed (× baseline)", "drift of the
 OPTIONAL = frozenset({"by the host's clock (ms)", "GFLOP/s", "first iteration (ms)", "largest batch"})
 CONTROL = "A/A control: the baseline again"
 
-WIDER = f"{WIDE}speed is ±{100 * UNSTEADY:.0f} % or wider"
+WIDER = f"{WIDE}speed, or of the A/A control, is ±{100 * UNSTEADY:.0f} % or wider"
 MAX_MARKED = 12  # Marked timings that are named for each reason; the CSV has them all
 
 
@@ -76,7 +76,10 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
         f"{escape(why)} ({f'{len(cells):,}' if why in {WIDER, BESIDE} else listed(cells, MAX_MARKED)})"
         for why, cells in reasons.items()
     ]
-    return [Md(f"{UNSTABLE} Unstable, {len(marked):,} of {plural(len(rows), 'timing')}: {'; '.join(counted)}.")]
+    base = baseline(view, group)
+    all_speeds = " The baseline is one of them, so that each speed is marked." if base and base["unstable"] else ""
+    number = f"{len(marked):,} of {plural(len(rows), 'timing')}"
+    return [Md(f"{UNSTABLE} Unstable, {number}: {'; '.join(counted)}.{all_speeds}")]
 
 
 def _values(

@@ -110,7 +110,8 @@ def trends(chart: Trends) -> Figure:
         ax.axhline(value, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     ax.set_title("\n".join(f"dashed: {name}" for name, _ in chart.levels), fontsize=NAME_POINTS, color=GREY)
     if chart.from_zero:
-        ax.set_ylim(bottom=0.0)
+        largest = max([0.0, *points["value"].tolist(), *(value for _, value in chart.levels)])
+        ax.set_ylim(0.0, 1.06 * largest or 1.0)
     if chart.logarithmic:
         ax.set_xscale("log")
     ticks = _apart(chart)

@@ -21,7 +21,7 @@ from vitbench.report.figures import charts
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import Outcome, PictureGroup, Shown, ShownModel, chosen, in_full, sentence
 from vitbench.report.text import Md, escape
-from vitbench.store.explanation import Array, Explanation
+from vitbench.store.explanation import AVERAGED, Array, Explanation
 from vitbench.store.explanation import Picture as Name
 from vitbench.wording import plural
 
@@ -32,7 +32,7 @@ MOST_MAPPED = 16
 """Rows, and columns, of patches that have a map of similarity; of more, evenly chosen ones: a map of 24 × 24 or
 32 × 32 patches takes so much room that no more of them can be seen side by side, and a table of them all is a million
 numbers."""
-SHARE = "attention to the patch"
+SHARE, LARGEST = "attention to the patch", "largest patch"
 PALE = 4  # Times the share of uniform attention, up to which a scale reaches at the least
 
 TITLES: dict[Name, str] = {
@@ -77,8 +77,8 @@ HEADS = (
 REST = " What is left of a head's attention goes to tokens that are no patches."
 DISTANCES = (
     "How far each head looks: the distance from a patch to those that it attends to, weighted by attention and "
-    "averaged over patches and images. A point is a head, the line their mean; the dashed line is attention that is "
-    "the same to all patches."
+    f"averaged over patches and up to {AVERAGED} of the images. A point is a head, the line their mean; the dashed "
+    "line is attention that is the same to all patches."
 )
 EXAMPLES = (
     "Above each image the predicted class and its probability; in brackets the true class, where that is another."
@@ -209,12 +209,13 @@ def _norms(model: ShownModel, norms: Array) -> charts.Picture:
              "registers": norms[:, :, spec.pooled_prefix : spec.prefix],
              "patches": norms[:, :, spec.prefix :]}  # fmt: skip
     lines = {name: of.mean(axis=2) for name, of in kinds.items() if of.shape[2]}
-    lines["largest patch"] = kinds["patches"].max(axis=2)
+    lines[LARGEST] = kinds["patches"].max(axis=2)
     rows = [(name, float(layer), float(value)) for name, of in lines.items()
             for each in of for layer, value in enumerate(each, 1)]  # fmt: skip
-    chart = charts.Trends("block", "norm of the token", [float(n) for n in range(1, spec.depth + 1)],
-                   pd.DataFrame(rows, columns=["colour", "at", "value"]), charts.Colouring("", [*lines], [*lines]),
-                   logarithmic=False, from_zero=True)  # fmt: skip
+    colouring = charts.Colouring("", [*kinds, LARGEST], [*lines])
+    points = pd.DataFrame(rows, columns=["colour", "at", "value"])
+    blocks = [float(n) for n in range(1, spec.depth + 1)]
+    chart = charts.Trends("block", "norm of the token", blocks, points, colouring, logarithmic=False, from_zero=True)
     last = kinds["patches"][:, -1]
     caption = f"{plural(len(norms), 'image')}."
     if median := float(np.median(last)):

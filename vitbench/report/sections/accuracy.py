@@ -42,7 +42,7 @@ from vitbench.wording import plural
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
 EQUIVALENT = "equivalent cells"
 SHARED = "Equal in every row"  # Begins the sentence on columns that are left out, since every row has the same there
-UNEQUAL_SEEDS = "Means are over all seeds of a cell; differences under Effects are over the seeds that both cells have."
+UNEQUAL_SEEDS = "Means are over all seeds of a cell; a difference is over as many as its row under Effects says."
 NOT_ALONE = "Runs shared the machine: images/s and seconds cannot be compared."
 OPTIONAL = frozenset(
     {"p (Holm)", "validation (%)", "warm-up (s)", "TFLOP per run", "steps", "FLOPs per image (M)", "of peak (%)"}
@@ -147,7 +147,7 @@ def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
     sentences = [
         "Test accuracy by cell, the highest mean first.",
         f"{SHARED}: {shared}." if shared else "",
-        UNEQUAL_SEEDS if view.study.info.looks and len({each.n for each in results}) > 1 else "",
+        UNEQUAL_SEEDS if len({*(each.n for each in results), *(j.n for j in judged if j.n)}) > 1 else "",
         "" if view.contention[group.device].alone else NOT_ALONE,
     ]
     caption = " ".join(filter(None, sentences))

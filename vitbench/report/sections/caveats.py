@@ -209,6 +209,15 @@ def _settings(view: View, *, alike: bool) -> Facts:
         yield {"settings": (", " if alike else "; ").join(parts)}
 
 
+def _at_the_end(view: View) -> Facts:
+    """Tuned numbers of which some cell has the smallest or the largest that was tried; below 0 there is nothing."""
+    for field, values in view.study.info.tuned.items():
+        numbers = [value for value in values if type(value) in (int, float)]
+        ends = {min(values), max(values)} - {0} if 1 < len(values) == len(numbers) else set()
+        if cells := {p.cell for p in view.planned if p.trial.kind == "train" and p.setting.get(field) in ends}:
+            yield {"field": field, "cells": listed([cell for cell in view.cells if cell in cells], FEW_NAMED)}
+
+
 def _budgets(view: View) -> Facts:
     """Budgets that differ between cells that are compared, in the operations of a run."""
     budgets = view.by_cell[["cell", "train_flops", "steps"]].dropna()
@@ -347,6 +356,9 @@ CAVEATS: tuple[Caveat[View], ...] = (
            short="cells saw different batches"),
     Caveat("tuned-settings", lambda view: _names(view.study.info.tuned),
            "Tuned for each cell on validation, with as many runs for each: {names}."),
+    Caveat("tuned-to-the-end", _at_the_end,
+           "**{field} is tuned to the end of its range** for {cells}: a value beyond may be better.",
+           short="tuned to the end of a range"),
     Caveat("untuned-settings", lambda view: _settings(view, alike=True),
            "Fixed for all cells and not tuned for each, which may favour some: {settings}."),
     Caveat("settings-by-cell", lambda view: _settings(view, alike=False),

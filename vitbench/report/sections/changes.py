@@ -11,7 +11,7 @@ from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.config.suite import Info, as_text
 from vitbench.report.text import Md, escape, listed
 from vitbench.report.view import View
-from vitbench.store.asked import CELLS, GOAL, HYPOTHESIS, SEEDS, asked, by_cell
+from vitbench.store.asked import CELLS, GOAL, HYPOTHESIS, SEEDS, TUNED, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
 from vitbench.store.trials import Trials
 from vitbench.wording import plural
@@ -121,12 +121,13 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
             (escape(field), a, b, f" ({listed(cells, MOST_CELLS, 'more cells')})" if 0 < len(cells) < planned else "")
             for a, b, cells in _of_cells(name, before, after)
         ]
-    if name.startswith(HYPOTHESIS):
-        label = f"claim “{escape(name.removeprefix(HYPOTHESIS))}”"
-        if old is None or new is None:
+    if name == TUNED or name.startswith(HYPOTHESIS):
+        label = "tuned" if name == TUNED else f"claim “{escape(name.removeprefix(HYPOTHESIS))}”"
+        if label != "tuned" and (old is None or new is None):
             return [(label, None if old is None else "stated", None if new is None else "stated", "")]
-        keys = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
-        return [(f"{label}: {escape(key)}", old.get(key), new.get(key), "") for key in keys]
+        was, is_now = old or {}, new or {}
+        keys = [key for key in dict.fromkeys([*was, *is_now]) if was.get(key) != is_now.get(key)]
+        return [(f"{label}: {escape(key)}", was.get(key), is_now.get(key), "") for key in keys]
     if name in (SEEDS, CELLS):  # those that left, and of seeds those that joined: more cells are corrected for
         were, are = dict.fromkeys(old or []), dict.fromkeys(new or [])
         gone, come = [each for each in were if each not in are], [each for each in are if each not in were]

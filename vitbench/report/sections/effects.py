@@ -33,6 +33,7 @@ from vitbench.report.text import (
     probability,
     ranging,
     signed,
+    span,
 )
 from vitbench.report.view import View
 
@@ -147,10 +148,15 @@ def scale_of(margin: float | None) -> Scale:
 
 
 def note_of(margin: float | None, rows: Iterable[Judged]) -> str:
-    """The note under a forest plot: the margin, and the number of comparisons for which verdicts are corrected."""
-    family = max((judged.family for judged in rows), default=0)
+    """The note under a forest plot: the margin, the level of intervals that is not 95 %, and for how many comparisons
+    verdicts are corrected.
+    """
+    rows = list(rows)
+    family = max((each.family for each in rows), default=0)
+    levels = {100 * each.confidence for each in rows if each.n > 1}
+    by_look = f"intervals at {span(levels, lambda level: Md(f'{level:.3g}'))} %, by look" if levels - {95.0} else ""
     corrected = f"verdicts, not intervals, are corrected for {family} comparisons by Holm" if family > 1 else ""
-    return "; ".join(filter(None, [f"band: the margin of ±{points(margin)}" if margin else "", corrected]))
+    return "; ".join(filter(None, [f"band: the margin of ±{points(margin)}" if margin else "", by_look, corrected]))
 
 
 def _named(view: View, row: Row) -> dict[str, Md]:

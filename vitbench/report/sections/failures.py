@@ -38,11 +38,13 @@ def not_run(view: View, rows: pd.DataFrame) -> list[Block]:
 
 
 def retries(view: View) -> list[Block]:
-    """Blocks on trials that took more than one attempt; nothing where none did."""
-    again = view.trials[view.trials["attempts"] > 1]
+    """Blocks on trials that took more than one attempt, but for those that somebody stopped; nothing where none did."""
+    states_of = {trial_id: [attempt.state for attempt in tried] for trial_id, tried in view.results.tried.items()}
+    failed = {i for i, states in states_of.items() if len(states) > 1 and {*states} - {"ok", "interrupted"}}
+    again = view.trials[view.trials["trial_id"].isin(failed)]
     lines = []
     for row in again.head(MAX_ROWS).to_dict("records"):
-        states = [attempt.state for attempt in view.results.tried.get(row["trial_id"], ())]
+        states = states_of[row["trial_id"]]
         what = KINDS[row["kind"]] if pd.isna(row["mode"]) else f"timing, {row['mode']}"
         seed = "" if pd.isna(row["seed"]) else f", seed {row['seed']}"
         cells = {"cell": escape(row["cell"]), "trial": Md(f"{what}{seed}"), "attempts": count(row["attempts"])}

@@ -182,15 +182,15 @@ ALIKE = (
     "cell.{also}"
 )
 WEIGHED = (
-    "{title}: mean accuracy over seeds ± one standard deviation; {quantity}, {statistic}. On the front (dashed in a "
-    "figure): the cells that no other surpasses in both.{also}"
+    "{title}: mean accuracy over seeds ± one standard deviation; {quantity}, {statistic}. On the front{dashed}: "
+    "the cells that no other surpasses in both.{also}"
 )
 FRONT = "“On the front”: yes where every cell of no less mean accuracy {more} {how}; no where one {less}; else perhaps."
 ESTIMATED = "“On the front” is by these estimates alone: how the costs would vary in another run is unknown."
 ONE_ACCURACY = (
     " Equivalent implementations have one accuracy, the mean over all of them: cost alone chooses among them."
 )
-MARKED_CELLS = " The timings of {marked} are unstable (hollow): none of these is on the front or surpasses another."
+UNSTABLE_CELLS = " The timings of {marked} are unstable{hollow} and take no part."
 
 
 def section(view: View, files: Files) -> list[Block]:
@@ -207,14 +207,15 @@ def section(view: View, files: Files) -> list[Block]:
 def _front(view: View, files: Files, each: Weighed) -> list[Block]:
     """One front: a picture where costs tell cells apart, else a sentence; then the table of its cells."""
     costs, cells = each.costs, each.cells
-    marked = int(cells[MARKED].sum())
+    marked, drawn = int(cells[MARKED].sum()), len(cells) >= FEWEST and (each.apart or not each.sure)
+    unstable = f"{marked:,} of {plural(len(cells), 'cell')}"
     facts = {
         "title": f"Test accuracy{each.group.on} against {costs.quantity}, {costs.title}",
         "quantity": costs.quantity,
         "statistic": costs.statistic,
         "how": costs.how,
         "also": (ONE_ACCURACY if cells[POOLED].any() else "")
-        + (MARKED_CELLS.format(marked=f"{marked:,} of {plural(len(cells), 'cell')}") if marked else ""),
+        + (UNSTABLE_CELLS.format(marked=unstable, hollow=" (hollow)" if drawn else "") if marked else ""),
     }
     if each.sure and not each.apart:
         low, high = (_amount(costs, float(end)) for end in (cells[VALUE].min(), cells[VALUE].max()))
@@ -223,8 +224,8 @@ def _front(view: View, files: Files, each: Weighed) -> list[Block]:
     more, less = ("needs more", "needs no more") if costs.cheap else ("is slower", "is no slower")
     reading = FRONT.format(more=more, less=less, how=costs.how) if each.sure else ESTIMATED
     listed = (cells if len(cells) <= LISTED else cells[cells[BEST] | (cells[STANDING] == PERHAPS)])[:LISTED]
-    drawn, left = len(cells) >= FEWEST, len(cells) - len(listed)
-    caption = WEIGHED.format(**facts)
+    left = len(cells) - len(listed)
+    caption = WEIGHED.format(**facts, dashed=" (dashed)" if drawn and cells[BEST].sum() > 1 else "")
     first = files.picture(_picture(view, each, caption)) if drawn else escape(caption)
     rest = f" {plural(left, 'more cell')}: see the figure's CSV." if left and drawn else ""
     return [first, _table(view, each, listed), escape(f"{reading}{rest}")]

@@ -58,10 +58,11 @@ def settings(view: View) -> Bullets:
         always = tuple(name for name in TRAIN_ALWAYS if not dead(name, trained))
         rows.append(("training", _fields(TrainSpec, trained, always, apart=functools.partial(who_has, view))))
         seeds = [str(seed) for seed in view.train["seed"].unique()]
+        fewest = int(view.train.groupby(["device", "cell"])["seed"].nunique().min())
         unit = "cell"
         if view.stood_for:
             unit = "function; all its implementations are trained with the first, and one with the others"
-        number = f"{'up to ' if info.looks else ''}{plural(len(seeds), 'seed')}"
+        number = f"{'up to ' if info.looks or fewest < len(seeds) else ''}{plural(len(seeds), 'seed')}"
         rows.append(("seeds", Md(f"{number} per {unit}: {listed(seeds, 20)}")))
         rows += [("looks", Md(escape(sentence))) for sentence in looks_in_words(info)]
         rows.append(("budget", _budget(view)))

@@ -297,7 +297,7 @@ def _to_decide(view: View) -> str:
         return ""
     needed = [judged.seeds_needed or math.inf for judged in left.values()]
     many = f"{max(needed):,}" if math.isfinite(max(needed)) else "more than 1,000"
-    planned = max(judged.comparison.planned for judged in left.values())
+    planned = len(looks.seeds) if (looks := view.study.info.looks) else max(j.comparison.planned for j in left.values())
     return (f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered; with the differences found, "
             f"{many} seeds a cell would decide all (80 % power; planned: {planned}).")  # fmt: skip
 

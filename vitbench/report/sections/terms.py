@@ -108,18 +108,22 @@ TERMS: tuple[Caveat[View], ...] = (
     Caveat("interval",
          lambda view: _judged(view)
          and {"level": "95 %, or the level of the look that decided, beside it" if view.looking else "95 %"},
-         "confidence interval of that mean by Welch's t ({level}), not corrected: it may exclude 0 where the corrected "
-         "verdict leaves the difference open. Dots are single seeds."),
+         "confidence interval of that mean by Welch's t ({level}), corrected for nothing: it may exclude 0 where the "
+         "verdict, which goes by p (Holm), leaves the difference open. Dots are single seeds."),
     Caveat("p", lambda view: bool(_judged(view)),
-         "two-sided: the larger of the p of a permutation test and that of Welch's t, which counts up to ten times the "
-         "former. In simulated studies without any effect at most 5 % of reports show one; up to 9 % where the noise "
-         "of one arm is skewed and twice as wide."),
+         "two-sided: the larger of the p of a permutation test and that of Welch's t times (r / 1.25)², at least 1 and "
+         "at most 10, where r is the larger standard deviation of the two arms over the smaller: noise that is wide "
+         "and skewed in one arm makes Welch's p too small. In simulated studies without any effect at most 5 % of "
+         "reports show one; up to 9 % where the noise of one arm is skewed and twice as wide."),
     Caveat("p (Holm)", _family,
          "p corrected for the {family} of this report by Holm's method with weights: 2 for a claim, ¼ where equality "
          "is expected, 1 for all others. More weight needs a less small p. At least {fewest} are needed to show a "
          "difference."),
     Caveat("paired", lambda view: any(j.paired for j in _judged(view)),
          "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
+    Caveat("interval of an accuracy", lambda view: any(n > 1 for n in view.by_cell["n"]),
+         "95 %, of a cell's mean over seeds: all that lies in the interval by Student's t or in that of a bootstrap "
+         "(BCa, expanded for few seeds)."),
     Caveat("margin",
          lambda view: (margin := view.study.info.suite.margin) and _judged(view) and {"margin": points(margin)},
          "{margin}, set by the suite: a smaller difference does not matter to it."),
