@@ -205,6 +205,7 @@ TRIGGERED = {
     "fallback": {"fallback-data", "untuned-settings"},
     "other-batches": {"other-batches", "noise-floor"},
     "tuned": {"tuned-settings"},
+    "tuned-to-the-end": {"tuned-to-the-end"},
     "other-recipes": {"settings-by-cell", "unequal-budgets"},
 }
 """Archetype → caveats that it has, among others."""

@@ -13,7 +13,6 @@ from tests.report.builders import COMPONENTS, CPU, GPU, SMALL, CellPlan, Plan, V
 from tests.report.markdown import HOSTILE
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.config.suite import Goal, Hypothesis, Published
-from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.environment import Environment
 from vitbench.store import StudyFolder, TimeValues, TrainValues
 from vitbench.store.info import Disagreement
@@ -141,6 +140,8 @@ def named(**settings: dict[str, Any]) -> list[CellPlan]:
 LOADED = CPU.model_copy(update={"load_average": 6.3})
 SEEDS = (0, 1, 2)
 PLANS: Mapping[str, Plan] = {
+    "tuned": factorial(SMALL, tuned=(0.0003, 0.001, 0.003), seeds=SEEDS),
+    "tuned-to-the-end": factorial(SMALL, tuned=(0.0003, 0.001), seeds=SEEDS),
     "grid": factorial(COMPONENTS, state=no_triton, epochs=2),
     "one-seed": factorial(SMALL),
     "eight-seeds": factorial(
@@ -237,17 +238,6 @@ def with_an_edit(path: Path) -> StudyFolder:
     )
 
 
-def with_tuning(path: Path) -> StudyFolder:
-    """Each cell is tried with three learning rates, and trained with the default, which is one of them."""
-    study = build(path, factorial(SMALL, tuned=(0.0003, 0.001, 0.003), seeds=SEEDS))
-    trials = tuple(
-        planned.model_copy(update={"setting": {"train.learning_rate": planned.trial.train.learning_rate}})
-        if isinstance(planned.trial, (TrainTrial, TuneTrial)) else planned
-        for planned in study.info.trials
-    )  # fmt: skip
-    return StudyFolder(path, study.info.model_copy(update={"trials": trials}))
-
-
 def without_history(path: Path) -> StudyFolder:
     """The history was removed."""
     study = build(path, factorial(SMALL))
@@ -281,7 +271,6 @@ STUDIES: Mapping[str, Callable[[Path], StudyFolder]] = {
     "changed": with_changes,
     "much-changed": lambda path: with_changes(path, "abcdefgh"),
     "edited": with_an_edit,
-    "tuned": with_tuning,
     "no-history": without_history,
     "late-history": with_a_late_history,
     "stand-ins": with_stand_ins,

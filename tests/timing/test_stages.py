@@ -71,7 +71,7 @@ def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> Non
     [
         (("cifar-tin",), 'neither a preset nor a suite; did you mean "cifar-tiny"?'),
         (("cifar-tiny", "--cell", "x"), "is a preset"),
-        (("ablations/components.toml", "--cell", "conv"), "is no cell of"),
+        (("ablations/components.toml", "--cell", "conv"), "no cell of components.toml"),
         (("missing.toml",), "missing.toml"),
         (("cifar-tiny", "--batch", "1000000000000", "--device", "cpu"), "cifar-tiny, 1000000000000 image(s) at once"),
     ],
