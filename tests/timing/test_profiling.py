@@ -29,6 +29,13 @@ def test_an_iteration_spends_its_time_in_what_it_calls(tmp_path: Path) -> None:
     assert any(event.get("name") == "aten::addmm" for event in events)
 
 
+@pytest.mark.gpu
+def test_each_kernel_of_a_gpu_is_counted_once(tmp_path: Path) -> None:
+    model, gpu = MODEL.model_copy(update={"dim": 256}), torch.device("cuda")
+    kernels = profiled(model, gpu, batch_size=512, mode="inference", dtype="float32", trace=tmp_path / "trace.json")
+    assert 0.3 < sum(each.share for each in kernels) < 1.1 and not any("aten::" in each.name for each in kernels)
+
+
 def test_operations_of_a_runtime_that_is_not_seen_take_none_of_the_time(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model, cpu = MODEL.model_copy(update={"runtime": "onnxruntime", "dim": 64}), torch.device("cpu")
