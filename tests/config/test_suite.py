@@ -10,7 +10,9 @@ from tests.bad_input import suite_file
 from tests.conftest import REPOSITORY
 from vitbench import environment
 from vitbench.config import SpecError, read_suite
-from vitbench.config.recipe import Device
+from vitbench.config.base import STORED
+from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import DataSpec, Device
 from vitbench.config.suite import ExpandedSuite, in_label
 
 MINIMAL = """
@@ -240,3 +242,10 @@ def test_a_runtime_is_not_compiled_once_more(tmp_path: Path) -> None:
     (problem,) = messages(tmp_path, timed + '[axes]\nruntime = ["eager", "openvino"]\n')
     assert problem.startswith(f"suite.toml: cell openvino: {message}")
     assert read(tmp_path, timed).cells and read(tmp_path, timed, "model.runtime=openvino", "time.compile=false").cells
+
+
+def test_sizes_of_two_numbers_are_read_back_from_a_record() -> None:
+    data = DataSpec(name="synthetic", resize=(16, 32))
+    model = ModelSpec(image_size=(16, 32), patch_size=(4, 8))
+    assert DataSpec.model_validate_json(data.model_dump_json(), context=STORED) == data
+    assert ModelSpec.model_validate_json(model.model_dump_json(), context=STORED) == model

@@ -26,7 +26,11 @@ def _square(size: int | tuple[int, int]) -> int | tuple[int, int]:
     return size[0] if isinstance(size, tuple) and size[0] == size[1] else size
 
 
-Size = Annotated[Positive | tuple[Positive, Positive], AfterValidator(_square)]
+def _pair(given: object) -> object:
+    return tuple(given) if isinstance(given, list) else given  # JSON's, where a validator has seen the whole table
+
+
+Size = Annotated[Positive | tuple[Positive, Positive], BeforeValidator(_pair), AfterValidator(_square)]
 """Height and width in pixels: one number for a square, or [height, width]."""
 
 
