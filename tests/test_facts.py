@@ -206,6 +206,7 @@ TRIGGERED = {
     "other-batches": {"other-batches", "noise-floor"},
     "tuned": {"tuned-settings"},
     "tuned-to-the-end": {"tuned-to-the-end"},
+    "changed-images": {"changed-images"},
     "other-recipes": {"settings-by-cell", "unequal-budgets"},
 }
 """Archetype → caveats that it has, among others."""

@@ -71,6 +71,13 @@ def other_batches(values: Values) -> Values:
     return values
 
 
+def other_images(values: Values) -> Values:
+    """Some runs read other images."""
+    if isinstance(values, TrainValues) and round(values.test_accuracy_pct * 10) % 2:
+        return values.model_copy(update={"data_checksum": "ef" * 32})
+    return values
+
+
 def in_turns(number: int = 20, processes: int = 3, wide: float = 1.0, load: float = 1.4) -> Callable[[Values], Values]:
     """Timings in turns with their baseline, with little noise.
 
@@ -141,6 +148,7 @@ LOADED = CPU.model_copy(update={"load_average": 6.3})
 SEEDS = (0, 1, 2)
 PLANS: Mapping[str, Plan] = {
     "tuned": factorial(SMALL, tuned=(0.0003, 0.001, 0.003), seeds=SEEDS),
+    "changed-images": factorial(SMALL, seeds=(0, 1, 2, 3), changed=other_images),
     "tuned-to-the-end": factorial(SMALL, tuned=(0.0003, 0.001), seeds=SEEDS),
     "grid": factorial(COMPONENTS, state=no_triton, epochs=2),
     "one-seed": factorial(SMALL),

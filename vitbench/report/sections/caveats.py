@@ -189,6 +189,12 @@ def _other_batches(view: View) -> Facts:
         yield {"seed": plural(more, "more seed"), "what": "cells saw different batches"}
 
 
+def _other_images(view: View) -> Facts:
+    """Cells whose runs were trained on images that are not the same, though their names and sizes are."""
+    checksums = view.train.groupby("cell", sort=False)["data_checksum"].nunique()
+    return _names(checksums.index[checksums > 1])
+
+
 def _settings(view: View, *, alike: bool) -> Facts:
     """Fields of the recipe that matter and were not tuned: the value that all runs have, or which cells have which.
 
@@ -350,6 +356,10 @@ CAVEATS: tuple[Caveat[View], ...] = (
     Caveat("sampling-error", _sampling,
            "With {images} the accuracy of one run has a sampling error of {upto}±{error} points (one standard error, "
            "√(p(1 − p)/n))."),  # noqa: RUF001
+    Caveat("changed-images", _other_images,
+           "**The images changed between runs** of {names}: their SHA-256 differs. Their means mix what was learned "
+           "from different images.",
+           short="the images changed between runs"),
     Caveat("other-batches", _other_batches,
            "**Other batches**: with {seed}, {what}, though data, seed and recipe are the same. A difference between "
            "them may come from that.",
