@@ -110,6 +110,11 @@ def test_what_is_open_says_how_many_seeds_would_decide_it(tmp_path: Path) -> Non
     needed = [int(row["seeds_needed"]) for row in page.csv("verdicts")]
     assert {r[VERDICT] for r in page.effects()} <= {"undecided", "underpowered"} and min(needed) > 6
     assert "Open: 2 comparisons" in page.text and f"{max(needed)} seeds a cell would decide all" in page.text
+    # Arms that vary unlike have a larger p than power reckons with: no number that these seeds already have.
+    plan["accuracy"] = lambda cell, seed: 65.0 + 6.5 * seed if cell.axes["positions"] == "none" else 50.0 + 0.5 * seed
+    unlike = report(tmp_path / "unlike", (0, 1, 2, 3), **{**plan, "axes": {"positions": ("learned", "none")}})
+    assert "1 comparison undecided or underpowered." in unlike.text
+    plan["accuracy"] = near
     decided = report(tmp_path / "more", tuple(range(4 * max(needed))), **plan)
     assert "Open:" not in decided.text and "undecided" not in {r[VERDICT] for r in decided.effects()}
 

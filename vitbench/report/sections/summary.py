@@ -298,8 +298,10 @@ def _to_decide(view: View) -> str:
     needed = [judged.seeds_needed or math.inf for judged in left.values()]
     many = f"{max(needed):,}" if math.isfinite(max(needed)) else "more than 1,000"
     planned = len(looks.seeds) if (looks := view.study.info.looks) else max(j.comparison.planned for j in left.values())
-    return (f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered; with the differences found, "
-            f"{many} seeds a cell would decide all (80 % power; planned: {planned}).")  # fmt: skip
+    # Power knows nothing of arms that vary unlike, whose p is larger: a number that these seeds have is none.
+    number = f"; with the differences found, {many} seeds a cell would decide all (80 % power; planned: {planned})"
+    more = number if max(needed) > max(judged.n for judged in left.values()) else ""
+    return f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered{more}."
 
 
 def _equivalent(view: View) -> str:
