@@ -123,7 +123,7 @@ def _pairs(name: str, before: Asking, after: Asking) -> list[tuple[str, Any, Any
         ]
     if name == TUNED or name.startswith(HYPOTHESIS):
         label = "tuned" if name == TUNED else f"claim “{escape(name.removeprefix(HYPOTHESIS))}”"
-        if label != "tuned" and (old is None or new is None):
+        if name != TUNED and (old is None or new is None):
             return [(label, None if old is None else "stated", None if new is None else "stated", "")]
         was, is_now = old or {}, new or {}
         keys = [key for key in dict.fromkeys([*was, *is_now]) if was.get(key) != is_now.get(key)]

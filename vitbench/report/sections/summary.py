@@ -298,7 +298,7 @@ def _to_decide(view: View) -> str:
     needed = [judged.seeds_needed or math.inf for judged in left.values()]
     many = f"{max(needed):,}" if math.isfinite(max(needed)) else "more than 1,000"
     planned = len(looks.seeds) if (looks := view.study.info.looks) else max(j.comparison.planned for j in left.values())
-    # Power knows nothing of arms that vary unlike, whose p is larger: a number that these seeds have is none.
+    # Where one arm varies more than the other p is larger than power assumes: a number already reached is not stated.
     number = f"; with the differences found, {many} seeds a cell would decide all (80 % power; planned: {planned})"
     more = number if max(needed) > max(judged.n for judged in left.values()) else ""
     return f"**Open:** {plural(len(left), 'comparison')} undecided or underpowered{more}."

@@ -108,7 +108,7 @@ TERMS: tuple[Caveat[View], ...] = (
     Caveat("interval",
          lambda view: _judged(view)
          and {"level": "95 %, or the level of the look that decided, beside it" if view.looking else "95 %"},
-         "confidence interval of that mean by Welch's t ({level}), corrected for nothing: it may exclude 0 where the "
+         "confidence interval of that mean by Welch's t ({level}), not corrected: it may exclude 0 where the "
          "verdict, which goes by p (Holm), leaves the difference open. Dots are single seeds."),
     Caveat("p", lambda view: bool(_judged(view)),
          "two-sided: the larger of the p of a permutation test and that of Welch's t times (r / 1.25)², at least 1 and "
@@ -122,8 +122,8 @@ TERMS: tuple[Caveat[View], ...] = (
     Caveat("paired", lambda view: any(j.paired for j in _judged(view)),
          "arms that start from the same weights are compared seed by seed: Student's t, with the sign-flip test."),
     Caveat("interval of an accuracy", lambda view: any(n > 1 for n in view.by_cell["n"]),
-         "95 %, of a cell's mean over seeds: all that lies in the interval by Student's t or in that of a bootstrap "
-         "(BCa, expanded for few seeds)."),
+         "95 %, of a cell's mean over seeds: the union of Student's t interval and a bootstrap's (BCa, expanded for "
+         "few seeds)."),
     Caveat("margin",
          lambda view: (margin := view.study.info.suite.margin) and _judged(view) and {"margin": points(margin)},
          "{margin}, set by the suite: a smaller difference does not matter to it."),
