@@ -37,6 +37,12 @@ def test_boards_that_differ_in_more_than_words_stand_apart() -> None:
     assert done.returncode == 0 and done.stdout.count("seeds") == boards
 
 
+def test_a_recipe_of_so_many_images_names_no_epochs(tmp_path: Path) -> None:
+    build(tmp_path / "study", Plan([CellPlan("a", {"depth": 1})], recipe={"images": 700}, time=False))
+    (recipe,) = leaderboard([StudyFolder.read(tmp_path / "study")])["recipe"]
+    assert "images 700" in recipe and "epoch" not in recipe
+
+
 def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:
     study = StudyFolder.read(REFERENCE / "positions-small")
     one, both = leaderboard([study]), leaderboard([study, study])

@@ -14,7 +14,7 @@ import torchvision
 from safetensors.torch import save_file
 
 from tests.bad_input import suite_file
-from tests.small import MODEL, TRAIN, train_trial
+from tests.small import MODEL, recipe_with, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.reading import read_suite
@@ -168,7 +168,7 @@ def test_weights_of_another_model_are_refused_before_anything_runs(
     if not message:
         assert plan(read_suite(planned), "cpu").trials
         return
-    with pytest.raises(SpecError, match=re.escape(f"suite.toml: train.pretrained: {file}: {message}")):
+    with pytest.raises(SpecError, match=re.escape(f"suite.toml: base: train.pretrained: {file}: {message}")):
         plan(read_suite(planned), "cpu")
 
 
@@ -207,12 +207,14 @@ def test_names_that_timm_does_not_have_are_refused_before_anything_runs(
     plan(read_suite(file), "cpu")
 
 
-def test_training_starts_from_them(tmp_path: Path) -> None:
+def test_a_probe_starts_from_all_but_their_head(tmp_path: Path) -> None:
+    """Their head was trained on features that were not normalised, as those of a probe are."""
     file = save_weights(built(1), tmp_path / "w.safetensors")
-    recipe = TRAIN.model_copy(update={"pretrained": str(file), "frozen": True})
+    recipe = recipe_with(pretrained=str(file), frozen=True, learning_rate=1e-9)
     probe = fit([train_trial(train=recipe)], CPU, silent).stepper.module
     assert isinstance(probe, Probe) and isinstance(probe.model, VisionTransformer)
     assert same(probe.model, built(1), but="head.")
+    assert torch.allclose(probe.model.head.weight, built(0).head.weight, atol=1e-6)
 
 
 def test_timms_are_found_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

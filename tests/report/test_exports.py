@@ -20,7 +20,7 @@ from tests.report.browser import opened
 from tests.report.builders import SMALL, CellPlan, Plan, blank, build, factorial, no_triton, written
 from tests.test_security import hostile_study
 from vitbench.cli.main import main
-from vitbench.report.exports.export_runs import EXTRAS
+from vitbench.report.exports.export_runs import EXTRAS, runs
 from vitbench.report.study_report import EXPORTS, render
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
@@ -92,6 +92,14 @@ def test_mlflow_reads_every_record_as_a_run(tmp_path: Path) -> None:
     assert by_trial[study.info.trials[0].id].data.tags["vitbench.commit"].startswith("89abcdef")
     whole = (out / "mlflow" / "mlflow.db").read_bytes()
     assert str(tmp_path).encode() not in whole and str(Path.cwd()).encode() not in whole, "no path of this machine"
+
+
+def test_trackers_have_accuracies_at_every_size_and_no_setting_without_effect() -> None:
+    for run in runs(View(StudyFolder.read(REPOSITORY / "results/reference/resolution-small"))):
+        at = zip((24, 40, 48), run.record.values.test_accuracies_at, strict=True)
+        assert {f"test_accuracy_pct_at_{size}": accuracy for size, accuracy in at}.items() <= run.final.items()
+        assert run.parameters["train.epochs"] == run.record.trial.train.epochs
+        assert not [name for name in run.parameters if name.startswith(("train.randaugment_", "train.teacher"))]
 
 
 def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:

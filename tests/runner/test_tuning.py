@@ -139,6 +139,37 @@ def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path)
     assert flops == pytest.approx([flops[0]] * 3, rel=0.02)
 
 
+STAGES = """
+[[axes.recipe]]
+name = "plain"
+[[axes.recipe]]
+name = "probe"
+set.train.frozen = true
+[[axes.recipe]]
+name = "pre-trained"
+set.train.pretrain_epochs = 3
+[[axes.recipe]]
+name = "taught"
+set.train.distillation = "soft"
+set.train.teacher_epochs = 1
+"""
+
+
+def test_a_budget_of_operations_counts_every_stage_of_training(tmp_path: Path) -> None:
+    """A frozen model has no backward pass, and pre-training and a teacher are paid for."""
+    file = tmp_path / "suite.toml"
+    file.write_text(SUITE.replace("epochs = 1\n", "epochs = 100\n") + STAGES)
+    for override in ("train.flops=1e11", "train.match=flops"):
+        info = plan(read_suite(file, [override]), "cpu")
+        planned = {p.cell: p.trial for p in info.trials}
+        wanted = 1e11 if override == "train.flops=1e11" else trial_flops(planned["plain"], 160)
+        assert [trial_flops(trial, 160) for trial in planned.values()] == pytest.approx([wanted] * 4, rel=0.01)
+    images = {cell: trial.train.images for cell, trial in planned.items() if isinstance(trial, TrainTrial)}
+    assert images["plain"] is None and images["probe"] == 3 * 100 * 160
+    with pytest.raises(SpecError, match=r"plain: a budget of 1e\+06 operations leaves no image to train on"):
+        plan(read_suite(file, ["train.flops=1e6"]), "cpu")
+
+
 def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allow(tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "swiglu", "relu"]\n')
     plain = plan(read_suite(tmp_path / "suite.toml"), "cpu")

@@ -22,7 +22,7 @@ from vitbench.config.presets import PRESETS
 from vitbench.config.reading import MOST_TRIALS, read_suite
 from vitbench.config.recipe import Mode
 from vitbench.config.shipped import UnknownSuite, names, suite_file
-from vitbench.runner.budget import with_budgets
+from vitbench.runner.budget import with_matched_parameters
 from vitbench.runner.device_kind import device_kind
 from vitbench.wording import nearest
 
@@ -147,7 +147,7 @@ def _chosen(
     # What a cell is trained with: a suite may make its models alike in parameters.
     only = () if cell is None else (cell,)
     asked = read_suite(file, overrides, MOST_TRIALS, small=small, device=device_kind(device), only=only)
-    first = with_budgets(asked, lambda _: 1).cells[0]
+    first = with_matched_parameters(asked).cells[0]
     return first.label, first.model
 
 

@@ -18,6 +18,7 @@ Answer = TypeVar("Answer")
 
 Positive = Annotated[int, Field(gt=0, le=1_000_000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from vitbench.config.architectures import OF_TIMM, of_timm
-from vitbench.config.base import Positive, Probability, Seed, Size, Strict
+from vitbench.config.base import Positive, Probability, Seed, Share, Size, Strict
 from vitbench.config.model import DECODER_HEAD_WIDTH
 from vitbench.config.suite_errors import quote
 
@@ -126,7 +126,7 @@ class TrainSpec(Strict):
     cutout: Annotated[int, Field(ge=0, le=4096, multiple_of=2)] = Field(
         0, description="side of a square that is wiped, pixels; even, for it has a pixel's corner in its middle"
     )
-    erasing: Probability = Field(
+    erasing: Share = Field(
         0.0, description="random erasing: probability of an image to have a part wiped, to the mean (DeiT: to noise)"
     )
     mixup: Alpha = Field(0.0, description="alpha of the shares in which images are blended; 0 for none")
@@ -159,9 +159,7 @@ class TrainSpec(Strict):
     )
     teacher_epochs: Annotated[int, Field(gt=0, le=100_000)] = Field(10, description="of the teacher's training")
     teacher_learning_rate: Annotated[float, Field(gt=0.0, le=1e12)] = Field(1e-3, description="in it")
-    distillation_share: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.5, description="of the loss that is the teacher's"
-    )
+    distillation_share: Share = Field(0.5, description="of the loss that is the teacher's")
     distillation_temperature: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
         3.0, description="soft: of both answers"
     )

@@ -20,28 +20,30 @@ from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
 
 
-def load_pretrained(model: Model, source: str) -> None:
+def load_pretrained(model: Model, source: str, *, head: bool = True) -> None:
     """Copy weights into a model; its head stays as it is where theirs tells other classes.
 
     Args:
         model: as built.
         source: ``FILE.safetensors``, as it is in a recipe with the digest of its content, or ``timm:NAME``. It is of
             vitbench, or of timm; of a ResNet-18 torchvision's is the same.
+        head: whether their head is taken, too, where it tells the model's classes.
 
     Raises:
         WeightsError: where they are not there, are of another model, or are others than those that were planned with.
     """
     name = source.removeprefix(OF_TIMM)
     file = _from_timm(name) if name != source else _from_file(source)
-    _take(model, source, read_weights(file), read_spec(file))
+    _take(model, source, read_weights(file), read_spec(file), head=head)
 
 
-def check_pretrained(spec: ModelSpec, source: str) -> None:
+def check_pretrained(spec: ModelSpec, source: str, *, head: bool = True) -> None:
     """Whether a model can start from weights, as far as their file's header tells: nothing of their size is made.
 
     Args:
         spec: of the model.
         source: see :func:`load_pretrained`. Weights that are still to be downloaded are not judged.
+        head: likewise.
 
     Raises:
         WeightsError: see :func:`load_pretrained`.
@@ -53,10 +55,10 @@ def check_pretrained(spec: ModelSpec, source: str) -> None:
     with torch.device("meta"):
         model = network(spec)
         tensors = {tensor: torch.empty(shape) for tensor, shape in read_shapes(file).items()}
-        _take(model, source, tensors, read_spec(file))
+        _take(model, source, tensors, read_spec(file), head=head)
 
 
-def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None) -> None:
+def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None, *, head: bool) -> None:
     """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
     ours = _is_ours(model, tensors)
     if not ours and not isinstance(model, VisionTransformer):
@@ -68,7 +70,7 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
         tensors = {f"head.{name[len(of_head) :]}" if name.startswith(of_head) else f"body.{name}": tensor
                    for name, tensor in tensors.items()}  # fmt: skip
     classes = tensors.get("head.bias")
-    head = classes is not None and len(classes) == model.spec.num_classes
+    head = head and classes is not None and len(classes) == model.spec.num_classes
     try:
         if spec is not None and (other := differences(spec, model.spec, head=head)):
             raise WeightsError(f"its weights are of another function: {'; '.join(other)}")

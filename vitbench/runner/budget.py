@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from vitbench.config.base import by_identity
 from vitbench.config.model import ModelSpec
@@ -12,10 +11,7 @@ from vitbench.config.recipe import DataSpec, TrainTable
 from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
 from vitbench.errors import UserError
-from vitbench.runner.cost import approximate_flops
-
-FORWARD_AND_BACKWARD = 3
-"""Operations of a training step over those of its forward pass: the backward pass makes two products for each."""
+from vitbench.runner.cost import approximate_flops, image_flops, preparation_flops, training_flops
 
 
 def with_budgets(suite: ExpandedSuite, images_of: Callable[[DataSpec], int]) -> ExpandedSuite:
@@ -26,43 +22,61 @@ def with_budgets(suite: ExpandedSuite, images_of: Callable[[DataSpec], int]) -> 
         images_of: training images of one epoch of some data, after validation has been cut.
 
     Raises:
+        SpecError: where a cell cannot be matched, or its budget is spent before its first image.
+    """
+    suite = with_matched_parameters(suite)
+    first = next((cell for cell in suite.cells if cell.train is not None), None)
+    if first is None or not any(cell.train and _counts_flops(cell.train) for cell in suite.cells):
+        return suite
+    images, forward = by_identity(images_of), by_identity(approximate_flops)
+    cells = [_with_images(cell, first, images(cell.data), forward, suite.file) for cell in suite.cells]
+    return suite.model_copy(update={"cells": tuple(cells)})
+
+
+def _counts_flops(train: TrainTable) -> bool:
+    return train.flops is not None or train.match == "flops"
+
+
+def _with_images(cell: Cell, first: Cell, train_images: int, forward: Callable[..., int], file: str) -> Cell:
+    """A cell whose recipe, and each of its settings, says how many images it sees."""
+    if cell.train is None or not _counts_flops(cell.train):
+        return cell
+    if missing := cell.model.missing_package() or first.model.missing_package():
+        raise UserError(f"{missing}, and so its operations are not known")
+
+    def budgeted(train: TrainTable) -> TrainTable:
+        """The recipe for as many images as take the operations that it names, or those of the first cell."""
+        budget = train.flops
+        if budget is None:
+            assert first.train is not None
+            of_first = first.train.model_copy(update={"images": train.images, "epochs": train.epochs})
+            budget = training_flops(first.model, of_first, train_images, forward)
+            if budget == training_flops(cell.model, train, train_images, forward):
+                return train
+        before = preparation_flops(cell.model, train, train_images, forward)
+        each = image_flops(cell.model, train, forward)
+        if budget < before + each:
+            raise SpecError([f"{file}: {cell.label}: a budget of {budget:.3g} operations leaves no image to train on: "
+                             f"an image takes {each:.3g}, and what comes before it {before:.3g}"])  # fmt: skip
+        return train.model_copy(update={"images": round((budget - before) / each)})
+
+    settings = tuple(s.model_copy(update={"train": budgeted(s.train)}) for s in cell.settings)
+    return replace(cell, train=budgeted(cell.train), settings=settings)
+
+
+def with_matched_parameters(suite: ExpandedSuite) -> ExpandedSuite:
+    """The suite with models that have the parameters of the first cell's, where that is asked.
+
+    Raises:
         SpecError: where a cell cannot be matched.
     """
     first = next((cell for cell in suite.cells if cell.train is not None), None)
-    if first is None:
-        return suite
-    cells = [_as_large(cell, first.model, suite.file) for cell in suite.cells]
-    images, budgeted = by_identity(images_of), by_identity(partial(_budgeted, first=first.model))
-    return suite.model_copy(update={"cells": tuple(_with_images(cell, images(cell.data), budgeted) for cell in cells)})
-
-
-def _as_large(cell: Cell, wanted: ModelSpec, file: str) -> Cell:
-    """A cell whose model has the parameters of another, where its recipe asks for that."""
-    if cell.train is None or cell.train.match != "parameters":
-        return cell
-    return replace(cell, model=matched_parameters(cell.model, wanted, f"{file}: {cell.label}"))
-
-
-def _with_images(cell: Cell, train_images: int, budgeted: Callable[..., TrainTable]) -> Cell:
-    """A cell whose recipe, and each of its settings, says how many images it sees. ``budgeted``: :func:`_budgeted`."""
-    tables = [cell.train, *(s.train for s in cell.settings)]
-    if cell.train is None or not any(table.flops or table.match == "flops" for table in tables if table):
-        return cell
-    settings = tuple(s.model_copy(update={"train": budgeted(s.train, cell.model, train_images)}) for s in cell.settings)
-    return replace(cell, train=budgeted(cell.train, cell.model, train_images), settings=settings)
-
-
-def _budgeted(train: TrainTable, model: ModelSpec, train_images: int, *, first: ModelSpec) -> TrainTable:
-    if missing := model.missing_package() or first.missing_package():
-        raise UserError(f"{missing}, and so its operations are not known")
-    each = FORWARD_AND_BACKWARD * approximate_flops(model, training=True)
-    if train.flops is not None:
-        return train.model_copy(update={"images": max(int(train.flops / each), 1)})
-    if train.match == "flops":
-        images = train.images or train.epochs * train_images
-        share = approximate_flops(first, training=True) / approximate_flops(model, training=True)
-        return train if share == 1 else train.model_copy(update={"images": max(round(images * share), 1)})
-    return train
+    cells = [
+        replace(cell, model=matched_parameters(cell.model, first.model, f"{suite.file}: {cell.label}"))
+        if first and cell.train and cell.train.match == "parameters" else cell
+        for cell in suite.cells
+    ]  # fmt: skip
+    return suite.model_copy(update={"cells": tuple(cells)})
 
 
 LEAST_HIDDEN, MOST_HIDDEN = 2, 1 << 20

@@ -15,8 +15,8 @@ from vitbench import registry
 from vitbench.config.architectures import architecture_facts
 from vitbench.config.base import by_identity, pair
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import DataSpec, Level
-from vitbench.config.trial import TimeTrial, TrainingTrial, TrainTrial, Trial
+from vitbench.config.recipe import DataSpec, Level, TrainSpec
+from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.data import catalog
 from vitbench.errors import UserError
 from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues, Trials
@@ -147,25 +147,42 @@ def trial_flops(trial: Trial, train_images: int, forward: Callable[..., int] = a
         forward: :func:`approximate_flops`, or a form of it that remembers its results.
     """
     if not isinstance(trial, TimeTrial):
-        return training_flops(trial, train_images, forward)
+        return training_flops(trial.model, trial.train, train_images, forward)
     protocol = trial.protocol
     warmup = max(protocol.warmup, LEAST_WARMUP)
     images = (warmup * (protocol.rounds + 1) + protocol.iterations * protocol.rounds) * trial.batch_size
     return (3 if trial.training else 1) * forward(trial.model, trial.level, trial.training) * images
 
 
-def training_flops(trial: TrainingTrial, train_images: int, forward: Callable[..., int] = approximate_flops) -> int:
+def training_flops(
+    model: ModelSpec, recipe: TrainSpec, train_images: int, forward: Callable[..., int] = approximate_flops
+) -> int:
     """Operations of a run of so many images an epoch, pre-training and a teacher included."""
-    model, recipe = trial.model, trial.train
-    passes = 1 if recipe.frozen else 3
-    flops = passes * forward(model, "model", not recipe.frozen) * (recipe.images or train_images * recipe.epochs)
+    images = recipe.images or train_images * recipe.epochs
+    before = preparation_flops(model, recipe, train_images, forward)
+    return before + images * image_flops(model, recipe, forward)
+
+
+def image_flops(model: ModelSpec, recipe: TrainSpec, forward: Callable[..., int] = approximate_flops) -> int:
+    """Operations of a training image: forward and backward, or forward alone if the model is frozen; and a teacher's.
+
+    A backward pass makes two products for each of the forward pass.
+    """
+    own = forward(model) if recipe.frozen else 3 * forward(model, "model", True)
+    return own + (forward(model.teacher(recipe.teacher)) if recipe.has_teacher else 0)
+
+
+def preparation_flops(
+    model: ModelSpec, recipe: TrainSpec, train_images: int, forward: Callable[..., int] = approximate_flops
+) -> int:
+    """Operations of what comes before a training with labels: pre-training, and the training of a teacher."""
+    flops = 0
     if recipe.pretrain_epochs:
         of_decoder = forward(model.decoder(recipe.decoder_dim, recipe.decoder_depth))
         seen = (1.0 - recipe.mask_ratio) * forward(model)  # nearly: attention is less than in proportion
         flops += 3 * round(seen + of_decoder) * train_images * recipe.pretrain_epochs
     if recipe.has_teacher:
-        images = recipe.images or train_images * recipe.epochs
-        flops += forward(model.teacher(recipe.teacher)) * (3 * train_images * recipe.teacher_epochs + images)
+        flops += 3 * forward(model.teacher(recipe.teacher)) * train_images * recipe.teacher_epochs
     return flops
 
 
@@ -185,14 +202,15 @@ def measured_pace(records: Iterable[Record]) -> Pace | None:
     """The pace of the trials that have finished, in the median; None where there are none."""
     rates, starts = list[float](), list[float]()
     for record in records:
-        if isinstance(record.values, TrainValues) and isinstance(record.trial, TrainTrial):
+        trial = record.trial
+        if isinstance(record.values, TrainValues) and isinstance(trial, TrainTrial):
             before = (*record.values.pretraining, *record.values.teaching)
             seconds = record.values.train_seconds + sum(epoch.seconds for epoch in before)
-            rates.append(training_flops(record.trial, record.values.train_images) / max(seconds, 1e-9))
+            rates.append(training_flops(trial.model, trial.train, record.values.train_images) / max(seconds, 1e-9))
             if record.values.ensemble_size == 1:
                 starts.append(max(record.seconds - seconds, 0.0))
-        if isinstance(record.values, TimeValues) and isinstance(record.trial, TimeTrial):
-            passes = 3 if record.trial.mode == "train" else 1
+        if isinstance(record.values, TimeValues) and isinstance(trial, TimeTrial):
+            passes = 3 if trial.mode == "train" else 1
             rates.append(passes * record.values.forward_flops * record.values.images_per_s)
     return Pace(statistics.median(rates), statistics.median(starts or [START_SECONDS])) if rates else None
 

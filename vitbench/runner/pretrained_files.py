@@ -28,16 +28,17 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
     """
     problems: dict[str, None] = {}
 
-    def fits(model: ModelSpec, table: TrainTable) -> None:
+    def misfit(model: ModelSpec, table: TrainTable) -> str | None:
         from vitbench.model.pretrained import (
             check_pretrained,  # with torch, for which suites without such weights do not wait
         )
         from vitbench.model.weights import WeightsError
 
         try:
-            check_pretrained(model, table.pretrained or "")
+            check_pretrained(model, table.pretrained or "", head=not table.frozen)
         except WeightsError as error:
-            problems[f"{suite.file}: train.pretrained: {error}"] = None
+            return str(error)
+        return None
 
     def identified(table: TrainTable) -> TrainTable:
         source = table.pretrained
@@ -54,7 +55,7 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
                   f"vitbench's or timm's weights, or {OF_TIMM}NAME where timm can download them"] = None  # fmt: skip
             return table
 
-    identify, check = by_identity(identified), by_identity(fits)
+    identify, check = by_identity(identified), by_identity(misfit)
 
     def cell_with_content(cell: Cell) -> Cell:
         if cell.train is None or cell.train.pretrained is None:
@@ -65,8 +66,10 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
     cells = tuple(map(cell_with_content, suite.cells))
     if not problems:
         for cell in suite.cells:
-            if cell.train is not None and cell.train.pretrained is not None and CONTENT not in cell.train.pretrained:
-                check(cell.model, cell.train)
+            table = cell.train
+            new = table is not None and table.pretrained is not None and CONTENT not in table.pretrained
+            if table and new and (problem := check(cell.model, table)):
+                problems[f"{suite.file}: {cell.label}: train.pretrained: {problem}"] = None
     if problems:
         raise SpecError(problems)
     return suite.model_copy(update={"cells": cells})

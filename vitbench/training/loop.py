@@ -255,7 +255,7 @@ def fit(
     where = stage.StageSetting(trials[0], data[0], device, memory, progress, checkpoint)
     if recipe.pretrained is not None:
         for each in models:
-            load_pretrained(each, recipe.pretrained)
+            load_pretrained(each, recipe.pretrained, head=not recipe.frozen)
     if recipe.pretrain_epochs:
         pretrained = pretrain(_of_components(_one(models)), where)
     model: nn.Module = Probe(_one(models)) if recipe.frozen else models[0] if len(models) == 1 else Ensemble(models)

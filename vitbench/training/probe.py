@@ -12,7 +12,8 @@ from vitbench.model.build import Model
 class Probe(nn.Module):
     """Images (B, C, height, width) → logits (B, classes): a model's features, normalised by batch, and its head.
 
-    The head alone is trained, and the rest works as it does when it is judged. Without the normalisation a rate that
+    The head alone is trained, from its initial weights: those of pretrained weights, learned without the normalisation,
+    are not taken. The rest works as it does when it is judged. Without the normalisation a rate that
     suits the features of one start is far from right for those of another.
     Source: He et al. 2022, arXiv 2111.06377, appendix A.1: a batch norm without scale and shift.
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from vitbench.analysis.arms import names_of
 from vitbench.config.base import digest
+from vitbench.config.dead_fields import dead
 from vitbench.report.view import MEAN, STD, View
 from vitbench.store import StudyFolder
 from vitbench.wording import plural
@@ -50,7 +51,8 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
             continue
         body, n = trial.canonical(), trial.data.train_images
         counted = f", {n - trial.data.validation_images:,} training images" if n else ""
-        recipe = [plural(trial.train.epochs, "epoch"), f"batch size {trial.train.batch_size}"]
+        recipe = [] if dead("epochs", [trial.train]) else [plural(trial.train.epochs, "epoch")]
+        recipe += [f"batch size {trial.train.batch_size}"]
         recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
         interval = view.intervals.get((row["device"], row["cell"], row["environment"]))
         yield {

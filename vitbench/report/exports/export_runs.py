@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vitbench.config.dead_fields import dead
 from vitbench.config.suite import as_text
-from vitbench.config.trial import TimeTrial, images_body
+from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.errors import UserError
 from vitbench.report.view import View
-from vitbench.store import Epoch, PlannedTrial, Record
+from vitbench.store import Epoch, PlannedTrial, Record, TrainValues
 from vitbench.store.trials import Trials
 
 EXTRAS: Mapping[str, Sequence[str]] = {
@@ -75,7 +76,10 @@ class TrackedRun:
     @property
     def final(self) -> dict[str, float]:
         """Metrics of the whole."""
-        values = [*self.record.values] if self.record.values is not None else []
+        values = [*(self.record.values or ())]
+        if isinstance(self.record.values, TrainValues) and isinstance(trial := self.planned.trial, TrainTrial):
+            at = zip(trial.train.test_sizes, self.record.values.test_accuracies_at, strict=False)
+            values += [(f"test_accuracy_pct_at_{size}", accuracy) for size, accuracy in at]
         return {name: float(v) for name, v in values if isinstance(v, (int, float)) and not isinstance(v, bool)}
 
     @property
@@ -89,7 +93,8 @@ class TrackedRun:
         else:
             # Where the images lie is the machine's own: what they are stands in its place, as in a trial's id.
             parts["data"] = images_body(trial.data, trial.data_identity)
-            parts["train"] = trial.train.model_dump(mode="json")
+            recipe = trial.train.model_dump(mode="json")
+            parts["train"] = {name: value for name, value in recipe.items() if not dead(name, [trial.train])}
             rest = {"seed": trial.seed}
         fields = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
         axes = {f"axis.{axis}": as_text(value) for axis, value in planned.axes.items()}

@@ -76,8 +76,8 @@ def _events(run: TrackedRun) -> Iterator[Any]:
     yield Event(wall_time=run.ended, step=last, summary=final)
 
 
-def _plain(value: Any) -> bool | float | str:
-    return value if isinstance(value, (bool, float, str)) else float(value) if isinstance(value, int) else str(value)
+def _plain(value: Any) -> bool | int | float | str:
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _table(items: Iterable[tuple[str, Any]]) -> str:
