@@ -166,6 +166,15 @@ def test_what_a_baseline_does_not_have_is_refused_by_name(tmp_path: Path) -> Non
     assert "image_size" not in message
 
 
+@pytest.mark.parametrize("preset", ["cnn", "resnet18", "timm:convnext_femto"])
+def test_a_baseline_stands_beside_vits_by_its_preset(preset: str, tmp_path: Path) -> None:
+    variants = f'[[variants]]\nname = "ViT"\n[[variants]]\nname = "other"\nset.preset = "{preset}"\n'
+    (tmp_path / "suite.toml").write_text(SUITE + variants)
+    vit, other = (cell.model for cell in read_suite(tmp_path / "suite.toml").cells)
+    assert vit.of_components and vit.dim == 32
+    assert other == ModelSpec(architecture=preset)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -217,10 +217,11 @@ class ModelSpec(Strict):
             missing = missing_in_timm(self.architecture)
             problems = [] if missing is None else [("architecture", missing)]
             return problems + [
-                (name, f'architecture "{self.architecture}" has no such thing: leave it out (give it to ViTs alone)')
+                (name, f'architecture "{self.architecture}" has no such thing: leave it out, or name the baseline by '
+                       'set.preset, which takes nothing from [model]')
                 for name, field in type(self).model_fields.items()
                 if name not in OF_ANY and getattr(self, name) != field.default
-            ]
+            ]  # fmt: skip
         problems = []
         sides = zip(pair(self.image_size), pair(self.patch_size), ("height", "width"), strict=True)
         wrong = [f"{patch} does not divide the image {side} {size}" for size, patch, side in sides if size % patch]

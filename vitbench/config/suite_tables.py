@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from vitbench import registry
+from vitbench.config.architectures import of_timm
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
 from vitbench.config.recipe import DEVICES, DataSpec, TimeTable, TrainTable
@@ -68,7 +69,9 @@ class SuiteTables:
             return None
 
     def preset(self, name: Any, where: str) -> ModelSpec | None:
-        """A published model by its name; None where there is none of it."""
+        """A published model by its name, one of timm's among them; None where there is none of it."""
+        if isinstance(name, str) and of_timm(name):
+            return ModelSpec(architecture=name)
         if isinstance(name, str) and name in PRESETS:
             return PRESETS[name]
         hint = nearest(str(name), PRESETS)
