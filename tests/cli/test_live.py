@@ -13,7 +13,7 @@ import pytest
 
 from tests.bad_input import process
 from tests.report.builders import CellPlan, Plan, build, factorial, no_triton
-from tests.runner.runs import Runs, until
+from tests.runner.runs import Runs, here, until
 from tests.terminal import on_a_terminal
 from tests.test_security import hostile_study, steers
 from vitbench.cli.console import Terminal
@@ -61,6 +61,8 @@ def test_it_says_what_runs_since_when_what_came_out_and_what_did_not(tmp_path: P
         leases.take(second)
         moment = watch.look()
         lines = screen(moment, width)
+        printed = here("status", str(tmp_path)).stdout
+    assert "16 pending, 7 ok, 4 unsupported, 2 running, 1 diverged" in printed, "as without --follow"
     assert moment.states["running"] == 2 and moment.states["pending"] == 16 and moment.drivers == 1
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)

@@ -106,7 +106,7 @@ def test_a_grid_is_trained_once_a_seed(grid: Runs) -> None:
     assert grid.states() == {"ok": 10} and len(study.info.trials) == 10
     sentence = (
         "6 cells are 2 functions: equivalent implementations are all trained with the first seed, and one of them "
-        'with the others; 10 trainings, not 18 (train.implementations = "all")'
+        'with the others: 10 trainings, where train.implementations = "all" has 18'
     )
     asked = here("plan", str(grid.suite), "--results", str(grid.study), "--device", "cpu").stdout
     assert sentence in " ".join(asked.split()) and "0 left to run" in asked

@@ -18,7 +18,7 @@ from vitbench.wording import duration
 
 SECONDS = 1.0  # Time between two looks
 INTERRUPTED = 130  # Exit status after Ctrl-C, as of any command: 0 says that the study has ended
-SHADES = {**COLOURS, RUNNING: "cyan", PENDING: "bright_black"}
+SHADES = {**COLOURS, PENDING: "bright_black"}
 FIRST = ("ok", "unsupported")
 LAST = (RUNNING, PENDING)
 """States in the bar's order: what came out well, what did not, what is at work, what is to come."""

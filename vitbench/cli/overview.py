@@ -23,8 +23,10 @@ from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.turns import waiting
+from vitbench.runner.watch import PENDING, RUNNING
 from vitbench.store import StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Attempt, finished, standing
+from vitbench.store.leases import at_work
 from vitbench.store.study import study_folder
 from vitbench.wording import plural
 
@@ -115,11 +117,13 @@ def print_status(study: StudyFolder, console: Console) -> None:
     tried, planned = study.attempts(), dict.fromkeys(Trials.of(study.info.trials).ids())
     outside = sum(len(attempts) for trial_id, attempts in tried.items() if trial_id not in planned)
     states, lines = Counter[str](), Counter[tuple[str, str]]()
+    busy = {each.trial_id for each in at_work(study.path / "leases")}
     for trial_id in planned:
         attempts = tried.get(trial_id, [])
-        state: str = standing(attempts).state if attempts else "pending"
-        states[state] += 1
-        if attempts and state != "ok":
+        state: str = standing(attempts).state if attempts else PENDING
+        at_it = trial_id in busy and not finished(attempts, study.info.suite.max_attempts)
+        states[RUNNING if at_it else state] += 1
+        if attempts and state != "ok" and not at_it:
             tries = f" (after {len(attempts)} attempts)" if len(attempts) > 1 else ""
             lines[state, standing(attempts).reason + tries] += 1
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
@@ -134,7 +138,7 @@ def print_status(study: StudyFolder, console: Console) -> None:
         console.print(f"[yellow]data:[/] {escape(study.info.fallback)}")
     for (state, reason), count in sorted(lines.items()):
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
-    if states["pending"] or states["interrupted"]:
+    if states[PENDING] or states["interrupted"] or states[RUNNING]:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
             pace = pace_of(study, tried, study.info)
             console.print(cost_of(remaining(study.info, tried, pace)[0], pace))

@@ -17,7 +17,7 @@ from vitbench.cli.console import escape
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 from vitbench.wording import duration
 
-COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white"}
+COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white", "running": "cyan"}
 MAX_SHOWN = 8  # Running trials that have a line of their own; the others are counted
 
 

@@ -78,8 +78,8 @@ def in_words(info: StudyInfo) -> list[str]:
     if spared := sum(max(each) * len(each) - sum(each) for each in alike):
         sentences.append(
             f"{sum(map(len, alike))} cells are {len(alike)} function{'s' * (len(alike) > 1)}: equivalent "
-            f"implementations are all trained with the first seed, and one of them with the others; {trained} "
-            f'trainings, not {trained + spared} (train.implementations = "all")'
+            f"implementations are all trained with the first seed, and one of them with the others: {trained} "
+            f'trainings, where train.implementations = "all" has {trained + spared}'
         )
     return [*sentences, *(f"{', '.join(each.cells)}: {DISAGREE}: {each.reason}" for each in info.split)]
 

@@ -58,7 +58,9 @@ class StudyFolder:
         """Open an existing study. Raises StudyError."""
         file = path / "study.json"
         if not os.path.lexists(file):
-            raise StudyError(f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one")
+            raise StudyError(
+                f"{path}: holds no study (no study.json); `vitbench run SUITE` makes one, once it has read its data"
+            )
         try:
             info = StudyInfo.model_validate_json(text := content(file, MAX_BYTES), context=STORED)
         except ValidationError as error:  # of a newer form, first of all: its version is another
