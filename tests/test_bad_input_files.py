@@ -442,6 +442,14 @@ def test_i29_a_class_without_test_images_is_refused(tree: Path) -> None:
         prepare(DataSpec(name="image_folder", path=str(tree)))
 
 
+def test_i29_a_class_folder_without_images_is_refused(tree: Path) -> None:
+    """Its images may be of a format that is not read; left out, there would be a class less."""
+    (tree / "train" / "cow").mkdir()
+    (tree / "train" / "cow" / "only.avif").touch()
+    with pytest.raises(catalog.DataError, match=r"train: 1 class folder\(s\) without an image \(.*\): cow"):
+        prepare(DataSpec(name="image_folder", path=str(tree)))
+
+
 def test_i31_a_description_of_100_000_tables_in_weights_is_damaged(tmp_path: Path) -> None:
     for text in ("[" * 100_000 + "]" * 100_000, '{"model":' * 100_000, '{"model": {"depth": 1' + "0" * 400 + "}}"):
         file = tmp_path / "model.safetensors"

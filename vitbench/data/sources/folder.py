@@ -18,7 +18,7 @@ from safetensors.torch import save
 from vitbench.config.base import pair
 from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
-from vitbench.data.catalog import FORMATS, DataError, folder_images
+from vitbench.data.catalog import FORMATS, IMAGE_SUFFIXES, DataError, folder_images
 from vitbench.data.images import DataSet, Images
 from vitbench.store.files import write_atomically
 from vitbench.streams import derive
@@ -49,7 +49,7 @@ def read(spec: DataSpec) -> DataSet:
 
     An image is what the first bytes of its file say, in one of the formats of :data:`vitbench.data.catalog.FORMATS`.
     Refused are images of more than 8 bits a channel, of more than ``MOST_PIXELS`` pixels and of several frames, and
-    classes without a test image. A folder may be a link to one.
+    classes without a train or a test image. A folder may be a link to one.
 
     Raises:
         DataError: naming the files that cannot be read or do not fit, and counting them.
@@ -66,6 +66,10 @@ def read(spec: DataSpec) -> DataSet:
     classes = tuple(sorted(set(class_of_each["train"])))
     if len(classes) < 2:
         raise DataError(f"{base['train']}: holds {len(classes)} class folder, and telling apart takes two")
+    folders = {each.name for each in base["train"].iterdir() if each.is_dir() and not each.name.startswith(".")}
+    if bare := sorted(folders - set(classes)):
+        kinds = ", ".join(sorted(IMAGE_SUFFIXES))
+        raise DataError(f"{base['train']}: {len(bare)} class folder(s) without an image ({kinds}): {_some(bare)}")
     if strange := set().union(*class_of_each.values()) - set(classes):
         raise DataError(f"{path}: classes that train/ does not have: {', '.join(sorted(strange))}")
     size = pair(spec.resize) if spec.resize is not None else None
@@ -93,9 +97,13 @@ def _tested(dataset: DataSet, path: Path) -> DataSet:
     """Return the data set unchanged. Raises DataError where a class has no test image, and so no part in accuracy."""
     there = set(dataset.test.labels.tolist())
     if without := [name for label, name in enumerate(dataset.class_names) if label not in there]:
-        more = f", … and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
-        raise DataError(f"{path}: {len(without)} class(es) without a test image: {', '.join(without[:SHOWN])}{more}")
+        raise DataError(f"{path}: {len(without)} class(es) without a test image: {_some(without)}")
     return dataset
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f", … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
 
 
 def class_of(file: Path, base: Path) -> str:
