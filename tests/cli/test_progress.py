@@ -14,13 +14,16 @@ from vitbench.cli import progress
 from vitbench.cli.progress import LiveReporter
 
 
-def test_the_time_left_counts_how_far_running_trials_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("untuned", "until"), [(0, ""), (2, " until cells are tuned")])
+def test_the_time_left_counts_how_far_running_trials_are(
+    untuned: int, until: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two at once, each a second faster than estimated: of six the first ends when the second has nearly ended."""
     study = build(tmp_path, Plan([CellPlan("a", {})], seeds=tuple(range(6)), time=False))
     planned, clock, written = [*study.info.trials], [100.0], io.StringIO()
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with LiveReporter(Console(file=written, width=200)) as reporter:
-        reporter.expect(6, 0, {each.id: 5.0 for each in planned})
+        reporter.expect(6, 0, {each.id: 5.0 for each in planned}, untuned)
         clock[0] += 7.0  # imports, a fork server
         for first, second in zip(planned[::2], planned[1::2], strict=True):
             for each in (first, second):
@@ -31,4 +34,6 @@ def test_the_time_left_counts_how_far_running_trials_are(tmp_path: Path, monkeyp
                 (record,) = study.records()[each.id]
                 reporter.ended(each, record, final=True)
     lines = written.getvalue().splitlines()
-    assert [line.partition("; ")[2] for line in lines] == ["about 8 s left"] * 2 + ["about 4 s left"] * 2 + [""] * 2
+    assert [line.partition("; ")[2] for line in lines] == [
+        *[f"about 8 s left{until}"] * 2, *[f"about 4 s left{until}"] * 2, "", ""
+    ]  # fmt: skip

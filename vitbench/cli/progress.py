@@ -26,6 +26,7 @@ class LiveReporter:
 
     def __init__(self, console: Console) -> None:
         self.console, self.total, self.done = console, 0, 0
+        self.untuned = 0  # Cells whose training is planned when they are tuned
         self.states: Counter[str] = Counter()
         self.running: dict[str, tuple[str, str, float]] = {}  # Trial → its name, what it last said, and when it began
         self.progress = Progress(
@@ -51,9 +52,9 @@ class LiveReporter:
             self.running.clear()
             self.live.stop()
 
-    def expect(self, total: int, done: int, costs: Mapping[str, float]) -> None:
+    def expect(self, total: int, done: int, costs: Mapping[str, float], untuned: int = 0) -> None:
         """So many trials are planned, of which so many have ended, and the others are estimated to take so long."""
-        self.total, self.done = total, done
+        self.total, self.done, self.untuned = total, done, untuned
         self.costs, self.left = dict(costs), sum(costs.values())
         self.progress.update(self.task, total=total, completed=done)
         if self.live is None and self.console.is_terminal:
@@ -119,7 +120,8 @@ class LiveReporter:
     def time_left(self) -> str:
         """How long the rest takes; empty where that is not known yet, and at the end."""
         left = self.ends - time.monotonic()
-        return f"about {duration(left)} left" if left > 0.0 and self.costs else ""
+        until = " until cells are tuned" if self.untuned else ""
+        return f"about {duration(left)} left{until}" if left > 0.0 and self.costs else ""
 
 
 def result(record: Record) -> str:

@@ -21,8 +21,11 @@ from vitbench.store.classes import classes
 class Reporter(Protocol):
     """Progress of a run for the user, whoever shows it and how."""
 
-    def expect(self, total: int, done: int, costs: Mapping[str, float]) -> None:
-        """So many trials are planned, of which so many have ended; seconds that each of the others may take, by id."""
+    def expect(self, total: int, done: int, costs: Mapping[str, float], untuned: int = 0) -> None:
+        """So many trials are planned, of which so many have ended; seconds that each of the others may take, by id.
+
+        ``untuned``: cells whose training comes on top, see :class:`vitbench.runner.cost.Estimate`.
+        """
 
     def note(self, text: str, prefix: str = "") -> None:
         """A sentence for the user."""
@@ -111,7 +114,8 @@ class Session:
         """Report what is left. Returns its cost in a sentence."""
         pace = pace_of(self.study, self.study.attempts(), self.study.info)
         estimate, seconds = remaining(self.study.info, self.attempts, pace)
-        self.reporter.expect(len(self.trials), len(self.trials) - len(self.pending(*KINDS)), seconds)
+        done = len(self.trials) - len(self.pending(*KINDS))
+        self.reporter.expect(len(self.trials), done, seconds, estimate.untuned)
         return cost_of(estimate, pace)
 
     def pending(self, *kinds: str) -> Trials:
