@@ -225,6 +225,10 @@ BAD_PLUGINS: dict[str, tuple[str | bytes, str]] = {
     "exits": (GOOD + "raise SystemExit(0)\n", ":10: SystemExit: 0"),
     "syntax": ("x = 1\ndef broken(:\n", ":2: "),
     "existing name": (PLUGIN.format(name="gelu"), ':5: mlp "gelu" exists already'),
+    "exact as nothing": (
+        GOOD.replace('source="test"', 'source="test", exact=True'),
+        ":5: exact=True, but mlp has no reference that it could be compared with",
+    ),
     "same name twice": (GOOD * 2, ':5: mlp "a" exists already'),
     "name of a device": (PLUGIN.format(name="con"), ':5: "con" is not a name: Windows keeps it for a device'),
     "name that is a path": (PLUGIN.format(name="../x"), ':5: "../x" is not a name'),

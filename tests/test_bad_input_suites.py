@@ -166,6 +166,13 @@ def test_i08_seeds_and_tuning_count(tmp_path: Path) -> None:
         read_suite(tmp_path / name, ["train.seeds=5"], max_trials=10)
 
 
+def test_i08_what_another_device_has_is_not_counted(tmp_path: Path) -> None:
+    name = suite_file(tmp_path, "[axes]\ndepth = [1, 2]\n[device.cuda.train]\nseeds = 5\n")
+    assert len(read_suite(tmp_path / name, max_trials=2, device="cpu").cells) == 2
+    with pytest.raises(SpecError, match=r"2 cells × 5 seeds exceed 2 trials"):
+        read_suite(tmp_path / name, max_trials=2, device="cuda")
+
+
 def test_i09_repeated_values_and_trials_are_left_out_with_a_notice(tmp_path: Path) -> None:
     suite = read_suite(tmp_path / suite_file(tmp_path, "[axes]\ndepth = [1, 2, 1, 1]"))
     assert [c.model.depth for c in suite.cells] == [1, 2]

@@ -227,6 +227,19 @@ def test_values_of_a_suite_are_numpy_s_and_tables_too() -> None:
     assert "rope_2d(base=50)" in {cell.model.positions for cell in of.cells} and of.info.margin == 2
 
 
+def test_every_table_is_a_keyword() -> None:
+    tune = {"seeds": 2, "train.learning_rate": [1e-3, 3e-3]}
+    goals = [{"cell": "pre", "test_accuracy": 90.0}]
+    made = vitbench.Suite(
+        axes={"norm": ["pre", "post"]}, train={"epochs": 1}, data={"name": "synthetic", "validation_images": 100},
+        tune=tune, goals=goals, resources={"cpus": 1},
+    ).read()  # fmt: skip
+    assert (
+        made.tune is not None and made.tune.axes == {"train.learning_rate": (1e-3, 3e-3)} and made.resources.cpus == 1
+    )
+    assert made.goals[0].test_accuracy == 90.0
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -273,7 +286,11 @@ def test_effects_against_another_value_turn_round() -> None:
     assert (one["name"], other["name"]) == ("post", "pre")
     assert one["points"] == pytest.approx(-other["points"]) and one["low"] == pytest.approx(-other["high"])
     assert (one["verdict"], other["verdict"]) == ("worse", "better")
-    for axis, against, message in (("nrm", None, 'did you mean "norm"'), ("norm", "pst", 'did you mean "post"')):
+    for axis, against, message in (
+        ("nrm", None, 'did you mean "norm"'),
+        ("norm", "pst", 'did you mean "post"'),
+        (None, "post", 'against="post": name the axis'),
+    ):
         with pytest.raises(ValueError, match=message):
             study.effects(axis, against=against)
 

@@ -59,7 +59,7 @@ def test_too_few_runs_are_no_verdict() -> None:
         ({}, {}, "scores are of nothing"),
         (SCORES, {"baseline": "plian"}, "baseline 'plian': scores are of 'plain', 'gated', 'deeper'"),
         ({"a": [1.0] * 4, "b": [1.0] * 5}, {}, "a has 4 scores, but b has 5"),
-        ({"a": [1.0] * 4, "b": [math.nan] * 4}, {}, "not finite"),
+        ({"a": [1.0] * 4, "b": [math.nan] * 4}, {}, "b: a score is not finite: nan"),
         (SCORES, {"margin": 0.0}, "margin: 0.0 is not positive"),
     ],
 )
@@ -68,6 +68,13 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         compare(scores, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scores", [{0: 80.0, 1: 81.0, 2: 82.0, 3: 81.5}, {1.0, 2.0, 3.0}, "9999", 3.0, [None] * 4])
+def test_what_is_no_sequence_of_numbers_is_refused(scores: object) -> None:
+    """By seed, they would be compared by their seeds."""
+    with pytest.raises(TypeError, match="b: a sequence of numbers, one a run: "):
+        compare({"a": [70.0, 71.0, 72.0, 71.5], "b": scores}, margin=4.0)  # type: ignore[dict-item]
 
 
 def test_scores_without_names_are_refused() -> None:

@@ -46,7 +46,8 @@ class Suite:
         model: ModelSpec | Mapping[str, Any] | None = None, data: Mapping[str, Any] | None = None,
         train: Mapping[str, Any] | None = None, time: Mapping[str, Any] | None = None,
         axes: Mapping[str, Sequence[Any]] | None = None, variants: Sequence[Mapping[str, Any]] = (),
-        facts: Sequence[Mapping[str, Any]] = (),
+        facts: Sequence[Mapping[str, Any]] = (), goals: Sequence[Mapping[str, Any]] = (),
+        tune: Mapping[str, Any] | None = None, resources: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """A suite of one's own.
 
@@ -62,6 +63,10 @@ class Suite:
             axes: field → its values, which are crossed.
             variants: single cells, each with a ``name`` and a table ``set``.
             facts: claims that are put to the test.
+            goals: accuracies that cells are to reach.
+            tune: what is chosen on validation for each cell: fields of the recipe → their values, such as
+                ``{"seeds": 2, "train.learning_rate": [1e-3, 3e-3]}``.
+            resources: what a trial takes of a machine.
 
         Raises:
             SpecError: where a value is none that a file can hold, such as a set.
@@ -73,7 +78,7 @@ class Suite:
         base = model.model_dump(exclude_defaults=True) if isinstance(model, ModelSpec) else model
         given = {"suite": {key: value for key, value in suite.items() if value is not None}, "model": base or {},
                  "axes": axes, "data": data, "train": train, "time": time, "variants": variants,
-                 "facts": facts}  # fmt: skip
+                 "facts": facts, "goals": goals, "tune": tune, "resources": resources}  # fmt: skip
         tables = {name: _plain(table, name) for name, table in given.items() if table or name == "model"}
         self.name, self.small, self.overrides = name, False, tuple[str, ...]()
         self.file: Path | None = None
@@ -286,6 +291,8 @@ class Study:
             ValueError: where the study has no such axis or value.
         """
         view = self.view
+        if axis is None and against is not None:
+            raise ValueError(f'against="{against}": name the axis of which it is a value')
         for given, known in ((axis, view.under_study), (against, view.axes.get(axis or "", ()))):
             if given is not None and given not in known:
                 raise ValueError(f'"{given}" is not compared in this study{nearest(given, known)}; known: '

@@ -262,7 +262,8 @@ def check_name(slot: str, name: str) -> None:
     if name not in _tree().get(slot, ()) and (slot, name) not in _plugin_facts:
         known = names(slot)
         raise UnknownComponent(
-            f'"{name}" is not a component of this slot{nearest(name, known)}; known: {", ".join(known)}'
+            f'"{name}" is not a component of this slot{nearest(name, known)}; known: {", ".join(known)}; '
+            "one of a plug-in needs --plugin FILE.py"
         )
 
 
@@ -366,7 +367,8 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
             f"{path}: registers no component; decorate a class with @vitbench.component(...), "
             "at the top level of the file"
         )
-    for slot, name, line, _ in components:
+    compared = {slot for slot, _, _, facts in components if facts.reference}
+    for slot, name, line, facts in components:
         if slot is None or name is None:
             raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")
         if slot not in slots():
@@ -376,7 +378,10 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
         earlier = _plugin_files.get((slot, name))
         taken = name in _tree()[slot] or (earlier is not None and earlier.path != path)
         if taken or [each[:2] for each in components].count((slot, name)) > 1:
-            raise PluginError(f'{path}:{line}: {slot} "{name}" exists already')
+            where = f", in {earlier.path}" if earlier is not None and earlier.path != path else ""
+            raise PluginError(f'{path}:{line}: {slot} "{name}" exists already{where}')
+        if facts.exact and slot not in compared and reference(slot) is None:
+            raise PluginError(f"{path}:{line}: exact=True, but {slot} has no reference that it could be compared with")
     return components
 
 

@@ -6,7 +6,8 @@ numpy and pandas are imported when a function that needs them is called.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,19 @@ class ComparedPair:
     runs_needed: int | None
 
 
+def _arm(name: str, scores: Sequence[float]) -> tuple[float, ...]:
+    """The scores of a name. A mapping would give its keys, and a set has no order in which runs are paired."""
+    try:
+        if isinstance(scores, (str, bytes, Mapping, Set)):
+            raise TypeError(f"got a {type(scores).__name__}")
+        arm = tuple(map(float, scores))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: a sequence of numbers, one a run: {error}") from error
+    if strange := [score for score in arm if not math.isfinite(score)]:
+        raise ValueError(f"{name}: a score is not finite: {strange[0]}")
+    return arm
+
+
 def compare(
     scores: Mapping[str, Sequence[float]], *, baseline: str | None = None, margin: float | None = None,
     paired: bool = False, higher_is_better: bool = True,
@@ -70,7 +84,7 @@ def compare(
     Raises:
         ValueError: where there is no such baseline, nothing to compare it with, a score is not finite, the numbers of
             runs differ, or the margin is not positive.
-        TypeError: where scores have no names.
+        TypeError: where scores have no names, or those of a name are no sequence of numbers.
     """
     import pandas as pd
 
@@ -81,7 +95,7 @@ def compare(
     first = next(iter(scores), "") if baseline is None else baseline
     if first not in scores or len(scores) < 2:
         raise ValueError(f"baseline {first!r}: scores are of {', '.join(map(repr, scores)) or 'nothing'}")
-    arms = {name: tuple(map(float, each)) for name, each in scores.items()}
+    arms = {name: _arm(name, each) for name, each in scores.items()}
     base = arms[first]
     if different := {name: len(arm) for name, arm in arms.items() if len(arm) != len(base)}:
         counts = ", ".join(f"{name} has {n}" for name, n in different.items())

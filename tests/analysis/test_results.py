@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.report.builders import CPU, CellPlan, build, factorial
+from tests.report.builders import CPU, CellPlan, Plan, build, factorial
 from vitbench.analysis import columnar, results
 from vitbench.analysis.frames import epochs_frame, processes_frame, timings_frame, trials_frame
 from vitbench.environment import Environment
@@ -201,3 +201,11 @@ def test_only_timings_are_kept_apart_by_their_threads(tmp_path: Path, others: in
         study.write(record.model_copy(update={"environment": CPU.model_copy(update={"threads": threads})}))
     attempts = results.results_of(StudyFolder.read(study.path)).tables["attempts"]
     assert set(attempts["threads"]) == {1, 2, others} and (attempts["environment"].nunique() > 1) == several
+
+
+def test_what_only_vits_have_is_missing_of_a_baseline(tmp_path: Path) -> None:
+    """A mean by pooling has no run of a network without one."""
+    cells = [CellPlan("gem", {"pooling": "gem"}), CellPlan("cnn", {"architecture": "cnn", "dim": 128})]
+    frame = trials_frame(build(tmp_path, Plan(cells, time=False))).set_index("cell")
+    assert frame.loc["gem", "pooling"] == "gem" and frame.loc["gem", "dim"] == 64
+    assert frame.loc["cnn", "architecture"] == "cnn" and frame.loc["cnn", ["pooling", "dim"]].isna().all()

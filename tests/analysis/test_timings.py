@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
@@ -127,6 +128,9 @@ def test_what_moved_the_baseline_beside_it_makes_no_ratio_unreliable() -> None:
     ]  # fmt: skip
     moved = values.model_copy(update={"processes": tuple(slow)})
     assert timings.latency(moved).half_width > 0.5 and timings.instability(moved) == ()
+    even = moved.model_copy(update={"processes": moved.processes[1:3]})
+    medians = [statistics.median(process.latencies_ms) for process in even.processes]
+    assert timings.latency(even).estimate == pytest.approx(sum(medians) / 2), "as the record has it"
     alone = changed(moved, baseline_ms=(), control_ms=())
     assert timings.instability(alone)[0].startswith(timings.WIDE)
     beside = changed(moved, foreign_threads=3.2)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.config.test_suite import messages, read
 from vitbench.config import SpecError
+from vitbench.config.reading import read_suite
 from vitbench.config.suite import RESERVED
 from vitbench.runner.plan import plan
 
@@ -115,6 +116,23 @@ def test_a_budget_that_is_given_later_takes_the_place_of_the_earlier_one(tmp_pat
 def test_what_is_under_study_is_not_tuned(tmp_path: Path) -> None:
     both = BASE.replace("[axes]", "[axes]\ntrain.learning_rate = [1e-4, 1e-2]") + TUNE
     assert "tune.train.learning_rate: is under study: an axis or a variant sets it" in messages(tmp_path, both)[0]
+
+
+def test_a_preset_leaves_fields_of_the_base_out(tmp_path: Path) -> None:
+    base = BASE.partition("[axes]")[0].replace("depth = 2", "depth = 2\nheads = 2\nhead_dim = 32")
+    text = base + '[[variants]]\nname = "a"\n[[variants]]\nname = "b"\nset.preset = "cnn"\n'
+    (tmp_path / "suite.toml").write_text(text)
+    models = [planned.trial.model for planned in plan(read_suite(tmp_path / "suite.toml"), "cpu").trials]
+    assert [model.head_dim for model in models] == [32, None]
+
+
+def test_a_variant_that_differs_from_its_baseline_in_more_than_it_sets_is_named(tmp_path: Path) -> None:
+    """It starts from the base, and the baseline of all is the first cell of the axes."""
+    variants = '[[variants]]\nname = "{}"\nset = {{ mlp_ratio = 2.0, {} }}\n'
+    text = BASE.replace('["learned", "none"]', '["none", "learned"]') + variants.format("far", "heads = 2")
+    (notice,) = read(tmp_path, text + variants.format("near", 'positions = "none"')).notices
+    assert notice == 'variants: far: compared with the first cell, "none", and other than it in positions, too'
+    assert not read(tmp_path, BASE + variants.format("far", "heads = 2")).notices
 
 
 @pytest.mark.parametrize("name", ["mode", "state", "seed", "commit"])

@@ -165,6 +165,10 @@ def test_a_budget_of_operations_counts_every_stage_of_training(tmp_path: Path) -
         wanted = 1e11 if override == "train.flops=1e11" else trial_flops(planned["plain"], 160)
         assert [trial_flops(trial, 160) for trial in planned.values()] == pytest.approx([wanted] * 4, rel=0.01)
     images = {cell: trial.train.images for cell, trial in planned.items() if isinstance(trial, TrainTrial)}
+    by_images = plan(read_suite(file, ["axes.data.train_images=[200, 120]", "train.match=flops"]), "cpu").trials
+    assert [trial_flops(p.trial, p.trial.data.train_images - 40) for p in by_images] == pytest.approx(
+        [wanted] * 8, rel=0.01
+    )
     assert images["plain"] is None and images["probe"] == 3 * 100 * 160
     with pytest.raises(SpecError, match=r"plain: a budget of 1e\+06 operations leaves no image to train on"):
         plan(read_suite(file, ["train.flops=1e6"]), "cpu")

@@ -24,6 +24,7 @@ from vitbench.devices import PeakMemory
 from vitbench.model.build import build_model
 from vitbench.model.masked import masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
+from vitbench.runner.cost import preparation_flops
 from vitbench.training import loop
 from vitbench.training.checkpoint import Checkpointing, Interrupted, discard
 from vitbench.training.loop import train
@@ -161,6 +162,15 @@ def test_a_record_tells_of_it() -> None:
     assert values.reconstructions is not None
     with Image.open(io.BytesIO(base64.b64decode(values.reconstructions))) as sheet:
         assert sheet.format == "PNG" and sheet.size == (8 * 98, 3 * 98), "16 pixels, six times as large, and a margin"
+
+
+@pytest.mark.parametrize("ratio", [0.75, 0.4])
+@pytest.mark.parametrize("changes", [{"patch_size": 8}, {"patch_size": 2, "depth": 6}, {"patching": "conv_stem"}])
+def test_the_closed_form_of_pre_training_is_what_its_model_takes(changes: dict[str, object], ratio: float) -> None:
+    """Patches are embedded before they are hidden, and attention is quadratic."""
+    model = ModelSpec.model_validate({"dim": 32, "depth": 2, "heads": 2, **changes})
+    asked = recipe(mask_ratio=ratio, pretrain_epochs=1)
+    assert preparation_flops(model, asked, 100) == pytest.approx(300 * masked_flops(model, asked), rel=2e-3)
 
 
 @pytest.mark.parametrize(("ratio", "visible"), [(0.01, 15), (0.5, 8), (0.75, 4), (0.99, 1)])

@@ -15,6 +15,7 @@ from vitbench.analysis.columnar import compact, factorized
 from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
 from vitbench.analysis.results import NUMBERS as MEASURED
 from vitbench.config.base import Strict
+from vitbench.config.model import OF_ANY, ModelSpec
 from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, StudyFolder, StudyInfo
@@ -205,7 +206,9 @@ def _planned(study: StudyFolder) -> dict[str, list[Any]]:
 
 def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], function: str) -> dict[str, Any]:
     """Columns of a trial; ``function`` is the label of the first cell that computes the same."""
-    trial = planned.trial
+    trial, gridded = planned.trial, in_grid(study.info, planned)
+    # What only ViTs have is missing of a baseline, except where an axis of the grid gives it to all.
+    lacks = set[str]() if gridded or trial.model.of_components else ModelSpec.model_fields.keys() - OF_ANY
     return {
         "kind": trial.kind,
         "cell": planned.cell,
@@ -215,13 +218,13 @@ def _row(study: StudyFolder, planned: PlannedTrial, axes: list[str], function: s
         "mode": trial.mode if isinstance(trial, TimeTrial) else None,
         "level": trial.level if isinstance(trial, TimeTrial) else None,
         "level_shape": trial.shape if isinstance(trial, TimeTrial) else None,
-        **{axis: _plain(planned.axes.get(axis, _field(trial, axis))) for axis in axes},
+        **{axis: None if axis in lacks else _plain(planned.axes.get(axis, _field(trial, axis))) for axis in axes},
         "published": planned.published.test_accuracy if planned.published else None,
         "published_images_per_s": planned.published.train_images_per_s if planned.published else None,
         "published_source": planned.published.source if planned.published else None,
         "function": function,
         "pretrained_weights": trial.train.pretrained if isinstance(trial, TrainTrial) else None,
-        "factorial": in_grid(study.info, planned),
+        "factorial": gridded,
     }
 
 

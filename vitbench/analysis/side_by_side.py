@@ -23,6 +23,7 @@ from vitbench.analysis.regressions import IDENTICAL, MARGIN, Change, Changes, al
 from vitbench.analysis.sides import HARDWARE, ComparisonError, Timing
 from vitbench.analysis.timings import FEW
 from vitbench.analysis.verdicts import Comparison, Judged, judge
+from vitbench.config.dead_fields import dead
 from vitbench.config.recipe import TrainSpec
 from vitbench.store import PlannedTrial
 from vitbench.wording import plural
@@ -330,7 +331,8 @@ def _apart(one: Trained | None, other: Trained | None) -> tuple[str, ...]:
     if one is None or other is None or one is other:
         return ()
     recipes = one.trial.train, other.trial.train
-    values = [(name, *(level(getattr(recipe, name)) for recipe in recipes)) for name in TrainSpec.model_fields]
+    live = [name for name in TrainSpec.model_fields if not dead(name, recipes)]
+    values = [(name, *(level(getattr(recipe, name)) for recipe in recipes)) for name in live]
     fields = [f"{name.replace('_', ' ')} {a} → {b}" for name, a, b in values if a != b]
     return (*(["data"] if not _same_images(one, other) else []), *fields)
 

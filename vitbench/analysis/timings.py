@@ -17,7 +17,7 @@ import hashlib
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,8 @@ class Measurement(Interval):
 
 def latency(values: TimeValues) -> Measurement:
     """Median of the processes' median latencies, milliseconds."""
-    return _measured(_logs(values), "latency")
+    middle = float(np.median([np.median(process.latencies_ms) for process in values.processes]))
+    return replace(_measured(_logs(values), "latency"), estimate=middle)
 
 
 def ratio(values: TimeValues) -> Measurement | None:

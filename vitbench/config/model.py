@@ -178,6 +178,10 @@ class ModelSpec(Strict):
         """Patches that the blocks are given in training: those that ``patch_drop`` leaves, one at least."""
         return max(1, int(self.patches * (1.0 - self.patch_drop)))
 
+    def patches_seen(self, mask_ratio: float) -> int:
+        """Patches of an image that a masked autoencoder sees: one at least, and not all."""
+        return min(max(round(self.patches * (1.0 - mask_ratio)), 1), self.patches - 1)
+
     def patches_by_block(self, *, training: bool = False) -> list[int]:
         """Patches, or what they have become, that each block is given."""
         removes = registry.facts("reduction", self.reduction).removes

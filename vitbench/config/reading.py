@@ -68,7 +68,7 @@ def read_suite(
     """
     raw, others = forms(path, text, small=small, device=device)
     for other in others:
-        _Reader(path.name, other, []).suite(max_trials)  # a mistake in it is one in the suite
+        _Reader(path.name, other, []).suite(max(max_trials, MAX_TRIALS))  # a mistake in it is one in the suite
     messages = set_values(raw, overrides)
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
     reader = _Reader(path.name, raw, messages)
@@ -137,7 +137,7 @@ class _Reader(SuiteTables):
         if count * max(seeds, 1) > max_trials:
             raise TooManyTrials(self.file, count, max(seeds, 1), max_trials, {**base, "suite": info})
         cells, excluded = self.cells(base, axes, variants, tune, info.seed)
-        self.notices += _one_by_one(cells)
+        self.notices += [*_one_by_one(cells), *(_further_apart(cells, variants) if axes else [])]
         asked = ((cell.train, *(setting.train for setting in cell.settings)) for cell in cells)
         self.notices += dead_letters(recipe for each in asked for recipe in each if recipe is not None)
         labels = [cell.label for cell in cells]
@@ -261,10 +261,12 @@ class _Reader(SuiteTables):
     ) -> tuple[list[Cell], list[tuple[str, str]]]:  # fmt: skip
         """The factorial over the axes, then the variants; what its components rule out is listed, not built."""
         candidates: list[Iterable[Candidate]] = [self.grid(base, axes)] if axes else []
+        # A preset may leave a field of the base out, which is no value that a file could give.
         candidates.append(
-            Candidate(v.name, dict(changes), self.replaced(base, dict(changes), f"cell {v.name}"), v)
+            Candidate(v.name, {path: value for path, value in changes if value is not None},
+                      self.replaced(base, dict(changes), f"cell {v.name}"), v)
             for v, changes in variants
-        )
+        )  # fmt: skip
         checked = by_identity(lambda model: (model.problems(), model.conflicts()))
         fitting = by_identity(lambda model, train: mismatches(model, train) if train is not None else [])
         settings, seeds_of = by_identity(partial(self.settings, tune=tune)), by_identity(TrainTable.seeds_of)
@@ -381,6 +383,27 @@ def _slow_precision(cells: Iterable[Cell]) -> list[str]:
         return []
     return [f"train.precision: {plural(slow, 'cell')} in bfloat16, for which this CPU has no instructions: a step took "
             f"eight times as long as in float32 on such a CPU; --set train.precision=float32"]  # fmt: skip
+
+
+def _further_apart(cells: Sequence[Cell], variants: Iterable[tuple[Variant, list[tuple[str, Any]]]]) -> list[str]:
+    """Notices about variants that differ from the first cell, which is their baseline, in more than what they set."""
+    first, of_label = _fields(cells[0]) if cells else {}, {cell.label: cell for cell in cells}
+    alike: dict[str, list[str]] = {}
+    for variant, changes in variants:
+        own = of_components(None, dict(changes))
+        fields = _fields(of_label[variant.name]) if variant.name in of_label else first
+        if others := [name for name, value in fields.items() if name not in own and value != first.get(name)]:
+            alike.setdefault(", ".join(others), []).append(variant.name)
+    return [
+        f"variants: {', '.join(names)}: compared with the first cell, {quote(cells[0].label)}, and other than it in "
+        f"{others}, too" for others, names in alike.items()
+    ]  # fmt: skip
+
+
+def _fields(cell: Cell) -> dict[str, Any]:
+    """Path of a field → its value, as in a ``set`` table."""
+    tables = {"": cell.model, "data.": cell.data, "train.": cell.train}
+    return {f"{of}{name}": value for of, table in tables.items() if table is not None for name, value in table}
 
 
 def _one_by_one(cells: Iterable[Cell]) -> list[str]:

@@ -79,7 +79,7 @@ class MaskedAutoencoder(nn.Module):
             raise ValueError("a masked autoencoder needs two patches, one to see and one to predict")
         self.model, self.patch_size = model, pair(spec.patch_size)
         self.prefix, self.patches = spec.prefix, spec.patches
-        self.visible = min(max(round(self.patches * (1.0 - mask_ratio)), 1), self.patches - 1)
+        self.visible = spec.patches_seen(mask_ratio)
         decoder = Decoder(spec, decoder_dim, decoder_depth)
         initialise(decoder, spec.init_std, seed)
         self.decoder = decoder.to(next(model.parameters()).device)

@@ -29,7 +29,7 @@ def with_budgets(suite: ExpandedSuite, images_of: Callable[[DataSpec], int]) -> 
     if first is None or not any(cell.train and _counts_flops(cell.train) for cell in suite.cells):
         return suite
     images, forward = by_identity(images_of), by_identity(approximate_flops)
-    cells = [_with_images(cell, first, images(cell.data), forward, suite.file) for cell in suite.cells]
+    cells = [_with_images(cell, first, images, forward, suite.file) for cell in suite.cells]
     return suite.model_copy(update={"cells": tuple(cells)})
 
 
@@ -37,20 +37,21 @@ def _counts_flops(train: TrainTable) -> bool:
     return train.flops is not None or train.match == "flops"
 
 
-def _with_images(cell: Cell, first: Cell, train_images: int, forward: Callable[..., int], file: str) -> Cell:
+def _with_images(cell: Cell, first: Cell, images: Callable[..., int], forward: Callable[..., int], file: str) -> Cell:
     """A cell whose recipe, and each of its settings, says how many images it sees."""
     if cell.train is None or not _counts_flops(cell.train):
         return cell
     if missing := cell.model.missing_package() or first.model.missing_package():
         raise UserError(f"{missing}, and so its operations are not known")
+    train_images = images(cell.data)
 
     def budgeted(train: TrainTable) -> TrainTable:
-        """The recipe for as many images as take the operations that it names, or those of the first cell."""
+        """The recipe for as many images as take the operations that it names, or the first cell in as many epochs."""
         budget = train.flops
         if budget is None:
             assert first.train is not None
             of_first = first.train.model_copy(update={"images": train.images, "epochs": train.epochs})
-            budget = training_flops(first.model, of_first, train_images, forward)
+            budget = training_flops(first.model, of_first, images(first.data), forward)
             if budget == training_flops(cell.model, train, train_images, forward):
                 return train
         before = preparation_flops(cell.model, train, train_images, forward)

@@ -178,9 +178,13 @@ def preparation_flops(
     """Operations of what comes before a training with labels: pre-training, and the training of a teacher."""
     flops = 0
     if recipe.pretrain_epochs:
+        # The encoder's blocks go without what is hidden. The decoder's last layer is as large as its own patching.
+        seen = model.patches_seen(recipe.mask_ratio)
+        encoder = model.model_copy(update={"patch_drop": 1.0 - (seen + 0.5) / model.patches})
         of_decoder = forward(model.decoder(recipe.decoder_dim, recipe.decoder_depth))
-        seen = (1.0 - recipe.mask_ratio) * forward(model)  # nearly: attention is less than in proportion
-        flops += 3 * round(seen + of_decoder) * train_images * recipe.pretrain_epochs
+        between = 2 * (model.pooled_prefix + seen) * model.dim * recipe.decoder_dim
+        each = forward(encoder, "model", True) + between + of_decoder
+        flops += 3 * each * train_images * recipe.pretrain_epochs
     if recipe.has_teacher:
         flops += 3 * forward(model.teacher(recipe.teacher)) * train_images * recipe.teacher_epochs
     return flops

@@ -78,11 +78,11 @@ def _curves(
         if mean or (len(runs) == 1 and shade != GREY):
             epoch, value = runs[0][-1]
             end = f"{f'{name}: ' if name else ''}{significant(value)} after epoch {epoch:.0f}"
-            ax.plot(*runs[0].T, gid=tip("", end), marker="o" if marked else None,
+            ax.plot(*runs[0].T, gid=tip("", end), marker="o" if marked or len(runs[0]) == 1 else None,
                     markeredgecolor=PAPER, **look)  # fmt: skip
             continue
-        if marked:
-            ax.plot(*np.concatenate(runs).T, color=shade, linestyle="none", marker="o", markersize=3, zorder=2)
+        if points := [run for run in runs if marked or len(run) == 1]:
+            ax.plot(*np.concatenate(points).T, color=shade, linestyle="none", marker="o", markersize=3, zorder=2)
         width = max(0.3, min(RUN_POINTS, 8 / len(runs)))
         ax.add_collection(LineCollection(runs, colors=shade, linewidths=width, zorder=2))
     ax.autoscale_view()  # a collection does not ask for it

@@ -75,7 +75,8 @@ def facts(view: View) -> dict[str, str]:
         texts["data"] = f"{info.data_name}{counted[0] if len(counted) == 1 else ''}"
     if (parameters := view.trials["parameters"].dropna().loc[lambda values: values > 0]).size:
         texts["model"] = f"{span(parameters / 1e6, lambda value: significant(value, 2))} M parameters"
-    if epochs := {each.train.epochs for each in trained if each.train.images is None}:
+    if trained and all(each.train.images is None for each in trained):
+        epochs = {each.train.epochs for each in trained}
         texts["epochs"] = f"{span(epochs)} {'epoch' if epochs == {1} else 'epochs'}"
     if trained:
         texts["seeds"] = f"{'up to ' if info.looks else ''}{plural(view.train['seed'].nunique(), 'seed')}"

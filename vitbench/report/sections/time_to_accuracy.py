@@ -12,6 +12,7 @@ from vitbench.analysis.grouped import ACCURACY, finished
 from vitbench.analysis.paired import interval
 from vitbench.report.document import Block, table
 from vitbench.report.output import Files
+from vitbench.report.sections.accuracy import NOT_ALONE
 from vitbench.report.text import Md, escape, fixed, ranging, seeds, significant
 from vitbench.report.view import View
 
@@ -32,14 +33,16 @@ def section(view: View, files: Files) -> list[Block]:
     tables = [table(lines, right=RIGHT)] if lines else []
     without = [Md(f"No run of {escape(g.cell)} finished.") for g in goals if g.cell not in set(results["cell"])]
     link = files.table("goals", results.drop(columns=[f"{key}_std" for key in SECONDS.values()]))
-    return [EXPLAINED, *tables, *without, Md(f"As numbers: {link}.")]
+    shared = [Md(NOT_ALONE)] if any(not view.contention[device].alone for device in set(results["device"])) else []
+    return [EXPLAINED, *tables, *shared, *without, Md(f"As numbers: {link}.")]
 
 
 def in_short(view: View) -> list[Block]:
     """A sentence on which goals are reached and in what time."""
     goals = []
     for row in frame(view).to_dict("records"):
-        after = f", in {significant(row['training_seconds_mean'])} s of training" if row["reached"] else ""
+        beside = "" if view.contention[row["device"]].alone else ", beside other runs"
+        after = f", in {significant(row['training_seconds_mean'])} s of training{beside}" if row["reached"] else ""
         goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])})")
     return [Md(f"**Goals reached:** {'; '.join(goals)}.")] if goals else []
 
