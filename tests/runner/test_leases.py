@@ -87,7 +87,7 @@ def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
     until(lambda: "in another process (pid" in (runs.folder / "second").read_text(), "it does not say that it waits")
     assert f"(pid {first.pid})" in (runs.folder / "second").read_text()
     done = runs.run_here(*arguments, "--leave-leased")
-    assert done.returncode == 1 and "1 pending" in done.stdout
+    assert done.returncode == 1 and "1 running" in done.stdout
     for driver in (second, first):
         driver.terminate()
         driver.wait(timeout=30)
