@@ -131,7 +131,7 @@ def test_a_variant_that_differs_from_its_baseline_in_more_than_it_sets_is_named(
     variants = '[[variants]]\nname = "{}"\nset = {{ mlp_ratio = 2.0, {} }}\n'
     text = BASE.replace('["learned", "none"]', '["none", "learned"]') + variants.format("far", "heads = 2")
     (notice,) = read(tmp_path, text + variants.format("near", 'positions = "none"')).notices
-    assert notice == 'variants: far: compared with the first cell, "none", and other than it in positions, too'
+    assert notice == 'variants: far: their baseline, the first cell "none", also differs in positions'
     assert not read(tmp_path, BASE + variants.format("far", "heads = 2")).notices
 
 

@@ -27,7 +27,7 @@ def load_pretrained(model: Model, source: str, *, head: bool = True) -> None:
         model: as built.
         source: ``FILE.safetensors``, as it is in a recipe with the digest of its content, or ``timm:NAME``. It is of
             vitbench, or of timm; of a ResNet-18 torchvision's is the same.
-        head: whether their head is taken, too, where it tells the model's classes.
+        head: whether to copy their head, too, if it has as many classes as the model's.
 
     Raises:
         WeightsError: where they are not there, are of another model, or are others than those that were planned with.
@@ -43,7 +43,7 @@ def check_pretrained(spec: ModelSpec, source: str, *, head: bool = True) -> None
     Args:
         spec: of the model.
         source: see :func:`load_pretrained`. Weights that are still to be downloaded are not judged.
-        head: likewise.
+        head: see :func:`load_pretrained`.
 
     Raises:
         WeightsError: see :func:`load_pretrained`.
