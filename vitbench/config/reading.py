@@ -395,8 +395,8 @@ def _further_apart(cells: Sequence[Cell], variants: Iterable[tuple[Variant, list
         if others := [name for name, value in fields.items() if name not in own and value != first.get(name)]:
             alike.setdefault(", ".join(others), []).append(variant.name)
     return [
-        f"variants: {', '.join(names)}: their baseline, the first cell {quote(cells[0].label)}, also differs in {others}"
-        for others, names in alike.items()
+        f"variants: {', '.join(names)}: their baseline, the first cell {quote(cells[0].label)}, "
+        f"also differs in {others}" for others, names in alike.items()
     ]  # fmt: skip
 
 
