@@ -51,6 +51,26 @@ class Flawed(Batched):
     def forward(self, x, *rest):
         return 1.001 * super().forward(x, *rest)
 """,
+    "has the gradients of finite differences: the gradient of the images, up.weight": """
+class Backward(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(context, gradient):
+        (x,) = context.saved_tensors
+        return gradient * x
+
+
+@vitbench.component(slot="mlp", name="flawed", source="a test")
+class Flawed(GELU):
+    \"\"\"An MLP whose backward pass forgets a factor of 2.\"\"\"
+
+    def activate(self, x):
+        return Backward.apply(x)
+""",
     "judges each image alone: the same images give other logits the second time": """
 @vitbench.component(slot="mlp", name="flawed", source="a test")
 class Flawed(GELU):
@@ -123,7 +143,7 @@ def check(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_components_that_keep_the_contract_are_ok(tmp_path: Path) -> None:
     done = check(tmp_path, GOOD)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("mlp cubed") == 5 and done.stdout.count("attention again") == 7, "exact ones are compared"
+    assert done.stdout.count("mlp cubed") == 6 and done.stdout.count("attention again") == 8, "exact ones are compared"
     assert "wrong" not in done.stdout
 
 

@@ -18,6 +18,10 @@ from vitbench.model.resized import at_size
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
 """The model that components are tried in."""
 
+STEPS, TOLERANCE = (1e-6, 1e-3), 1e-2
+"""Of finite differences, and how far from them the gradient may be beside its size. A short step seldom crosses a kink;
+the long one is for what computes in float32 whatever it is given."""
+
 Check = Callable[[str, str, torch.device], str]  # Slot, name and device → what is wrong; empty where nothing is
 
 
@@ -60,6 +64,51 @@ def trains(slot: str, name: str, device: torch.device) -> str:
         if not torch.isfinite(parameter.grad).all():
             return f"the gradient of {parameter_name} is not finite"
     return ""
+
+
+def has_its_derivatives(slot: str, name: str, device: torch.device) -> str:
+    """Gradients of the images and of its parameters are those of finite differences, in float64 on the CPU."""
+    if not registry.facts(slot, name).runs_on("cpu", training=True):
+        return ""
+    spec = fitted(SMALL, slot, name).model_copy(update={"init_std": "fan_in"})
+    model, stream = build_model(spec, seed=0).double().eval(), torch.Generator().manual_seed(0)
+
+    def normal(shape: tuple[int, ...]) -> Tensor:
+        return torch.randn(shape, dtype=torch.float64, generator=stream)
+
+    images, weights = normal((3, 3, 16, 16)).requires_grad_(), normal((3, 5))
+    with torch.no_grad():
+        for parameter in model.parameters():  # what begins at zero hides what comes before it, or lies on a kink
+            parameter.add_(normal(parameter.shape), alpha=0.02)
+    its_class = registry.load(slot, name.partition("(")[0])
+    module = next((each for each in model.modules() if isinstance(each, its_class)), nn.Identity())
+    tensors = {"the images": images, **dict(module.named_parameters())}
+
+    def output() -> Tensor:
+        logits: Tensor = model(images)
+        return (logits * weights).sum()
+
+    output().backward()
+    wrong = []
+    for what, tensor in tensors.items():
+        direction, gradient = normal(tensor.shape), tensor.grad
+        if gradient is None:
+            return f"{what} has no gradient"
+        slope, allowed = float((gradient * direction).sum()), TOLERANCE * (float(gradient.norm()) + 1e-3)
+        if not any(abs(_slope(output, tensor, direction, step) - slope) <= allowed for step in STEPS):
+            wrong.append(what)
+    return f"the gradient of {', '.join(wrong)} is not that of finite differences" if wrong else ""
+
+
+@torch.no_grad()
+def _slope(output: Callable[[], Tensor], tensor: Tensor, direction: Tensor, step: float) -> float:
+    """By how much an output changes along a direction of a tensor that it depends on: central difference."""
+    tensor += step * direction
+    ahead = float(output())
+    tensor -= 2 * step * direction
+    behind = float(output())
+    tensor += step * direction
+    return (ahead - behind) / (2 * step)
 
 
 def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
@@ -161,6 +210,7 @@ def takes_other_sizes(slot: str, name: str, device: torch.device) -> str:
 CHECKS: Mapping[str, Check] = {
     "declares source and summary": declares,
     "trains in a model": trains,
+    "has the gradients of finite differences": has_its_derivatives,
     "judges each image alone": judges_each_image_alone,
     "takes images and patches that are not square": takes_rectangles,
     "is exact": is_exact,
@@ -173,10 +223,15 @@ CHECKS: Mapping[str, Check] = {
 
 def checked(slot: str, name: str, device: torch.device) -> Iterator[tuple[str, str]]:
     """Each check that applies to a component, and what it found wrong: an error that it raised, too."""
+    facts = registry.facts(slot, name)
+    applies: dict[Check, bool] = {
+        has_its_derivatives: facts.runs_on("cpu", training=True),
+        is_exact: _is_compared(slot, name),
+        starts_like_the_reference: _is_compared(slot, name),
+        takes_options: bool(facts.options),
+    }
     for words, check in CHECKS.items():
-        if check in (is_exact, starts_like_the_reference) and not _is_compared(slot, name):
-            continue
-        if check is takes_options and not registry.facts(slot, name).options:
+        if not applies.get(check, True):
             continue
         try:
             yield words, check(slot, name, device)
