@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitbench.config.model import ModelSpec
+from vitbench.config.presets import preset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from vitbench.model.vit import VisionTransformer
 
 
-def build(spec: ModelSpec | Mapping[str, Any], seed: int = 0) -> VisionTransformer | Baseline:
+def build(spec: ModelSpec | str | Mapping[str, Any], seed: int = 0) -> VisionTransformer | Baseline:
     """The model that a spec describes, on the CPU in float32, with initial weights drawn from a seed.
 
     Args:
-        spec: or its fields, such as ``{"dim": 64, "heads": 4}``.
+        spec: or its fields, such as ``{"dim": 64, "heads": 4}``, or a preset's name, such as ``"vit-s/16"``.
         seed: of the initial weights.
 
     Raises:
@@ -27,6 +28,8 @@ def build(spec: ModelSpec | Mapping[str, Any], seed: int = 0) -> VisionTransform
     """
     from vitbench.model.build import build_model
 
+    if isinstance(spec, str):
+        spec = preset(spec)
     return build_model(spec if isinstance(spec, ModelSpec) else ModelSpec(**spec), seed)
 
 

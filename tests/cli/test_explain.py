@@ -156,6 +156,7 @@ def test_mistakes_are_one_line(trained: Trained, tmp_path: Path, capsys: pytest.
         (str(weights.parents[1]),): f"is a folder, and CHECKPOINT is a file of weights: give {weights}",
         (str(tmp_path / "empty"),): "it holds none",
         (str(weights.parents[1]), "--cell", "a small model"): 'trains no cell "a small model"; did you mean "a [small]',
+        (str(weights.parents[1]), "--cell", "no such"): 'trains no cell "no such"; known: "a [small] model"',
         (str(weights.parents[1]), "--cell", "a [small] model", "--seed", "7"): "holds no weights of cell a [small] mod",
         (str(grey), "--images", str(tmp_path / "colour")): "images of 1 channel, and images are read in 3",
         (str(alone), "--images", str(tmp_path / "colour"), "--split", "test"): "--images gives others",

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -104,6 +105,16 @@ def test_what_became_of_a_trial_is_said_however_narrow_the_terminal_is(tmp_path:
     assert len(screen(moment, width, 12)) <= 12 < len(screen(Watch(half_done(tmp_path / "half")).look(), 80, 60))
     latest = lines[lines.index("latest") + 1 :][: len(moment.latest)]
     assert [line.split()[0] for line in latest] == [record.state for _, record in moment.latest][: len(latest)]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_how_long_it_takes_is_said_whole_however_narrow_the_terminal_is(tmp_path: Path, width: int) -> None:
+    moment = replace(
+        Watch(half_done(tmp_path)).look(), drivers=1, per_minute=7.5, left_s=8 * 3600.0, untuned=3, unpaced=2
+    )
+    words = " ".join(" ".join(screen(moment, width)).split())
+    left = "about 8.0 h left, and 2 trials of kinds that have not run yet"
+    assert f"7.5 trials a minute, {left}; the training of 3 cells is planned when they are tuned" in words
 
 
 def test_every_state_has_a_part_of_the_bar(tmp_path: Path) -> None:

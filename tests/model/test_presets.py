@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import vitbench
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.presets import PRESETS
@@ -39,6 +40,12 @@ def test_rounded_parameter_counts(name: str, millions: float) -> None:
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
 def test_parameter_counts(name: str, count: int) -> None:
     assert parameters(on_meta(PRESETS[name])) == count
+
+
+def test_a_preset_is_built_by_its_name() -> None:
+    assert parameters(vitbench.build("cifar-48")) == PUBLISHED["cifar-48"]
+    with pytest.raises(ValueError, match=r'"vit-x/16" is no preset; did you mean "vit-s/16"\?'):
+        vitbench.build("vit-x/16")
 
 
 @pytest.mark.parametrize("name", ["vit-ti/16", "vit-s/16", "vit-b/16"])

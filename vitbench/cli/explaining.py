@@ -105,7 +105,8 @@ def _of_cell(folder: Path, cell: str | None, seed: int | None) -> Path:
             return file
     names = list(dict.fromkeys(name for name, _ in trained))
     if cell is not None and cell not in names:
-        raise click.UsageError(f'--cell: {folder} trains no cell "{cell}"{nearest(cell, names)}')
+        known = ", ".join(f'"{each}"' for each in names)
+        raise click.UsageError(f'--cell: {folder} trains no cell "{cell}"{nearest(cell, names)}; known: {known}')
     which = f"cell {cell}" if cell is not None else "any cell"
     which += f", seed {seed}" if seed is not None else ""
     raise click.UsageError(f"{folder} holds no weights of {which}: `vitbench run --keep-weights` keeps them")

@@ -14,7 +14,7 @@ from vitbench.cli.console import visible
 from vitbench.cli.progress import COLOURS, result
 from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
 from vitbench.store import Record, StudyFolder
-from vitbench.wording import duration
+from vitbench.wording import duration, plural
 
 SECONDS = 1.0  # Time between two looks
 INTERRUPTED = 130  # Exit status after Ctrl-C, as of any command: 0 says that the study has ended
@@ -22,7 +22,7 @@ SHADES = {**COLOURS, PENDING: "bright_black"}
 FIRST = ("ok", "unsupported")
 LAST = (RUNNING, PENDING)
 """States in the bar's order: what came out well, what did not, what is at work, what is to come."""
-LINES_APART = 9  # Lines of the view beside its lists: name, bar, counts, pace, and the heads of the lists
+LINES_APART = 10  # Lines of the view beside its lists: name, bar, counts, pace, and the heads of the lists
 LEAST_LINES = 2  # Fewest lines of each list, however low the terminal is
 
 
@@ -124,8 +124,9 @@ def _pace(moment: Snapshot) -> Text:
         f"{moment.per_minute:,.1f} trials a minute{drivers}" if moment.per_minute else f"the first trials run{drivers}"
     )
     left = f", about {duration(moment.left_s)} left" if moment.left_s is not None else ""
-    left += f" and {moment.unpaced:,} of a kind that none has ended of" if left and moment.unpaced else ""
-    return _line(f"{pace}{left}{more}")
+    if left and moment.unpaced:
+        left += f", and {plural(moment.unpaced, 'trial')} of kinds that have not run yet"
+    return Text(f"{pace}{left}{more}")  # on two lines of a narrow terminal, rather than cut
 
 
 def _title(text: str, number: int, lines: int) -> Text:

@@ -17,8 +17,9 @@ from vitbench import registry
 from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
 from vitbench.component_facts import DTYPES
+from vitbench.config.architectures import of_timm
 from vitbench.config.model import ModelSpec
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import PRESETS, preset
 from vitbench.config.reading import MOST_TRIALS, read_suite
 from vitbench.config.recipe import Mode
 from vitbench.config.shipped import UnknownSuite, names, suite_file
@@ -133,10 +134,10 @@ def _chosen(
     name: str, cell: str | None, overrides: Sequence[str], device: str, *, small: bool
 ) -> tuple[str, ModelSpec]:
     """Label and model that are asked for."""
-    if name in PRESETS:
+    if name in PRESETS or of_timm(name):
         if cell or overrides or small:
             raise click.UsageError(f'"{name}" is a preset: --cell, --set and --small are of suites')
-        return name, PRESETS[name]
+        return name, preset(name)
     try:
         file = suite_file(name)
     except UnknownSuite as error:

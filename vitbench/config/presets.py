@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from vitbench.config.architectures import of_timm
 from vitbench.config.model import ModelSpec
+from vitbench.errors import UserError
+from vitbench.wording import nearest
+
+
+class UnknownPreset(UserError, ValueError):
+    """A name of no published model. The message names the nearest and all."""
+
 
 TORCHS_NORM = "layernorm(eps=1e-05)"  # Layer norm with PyTorch's default epsilon
 
@@ -104,3 +112,16 @@ PRESETS: Mapping[str, ModelSpec] = MappingProxyType(
         "vit-h/14": _vit(1280, 32, 16, 14),
     }
 )
+
+
+def preset(name: str) -> ModelSpec:
+    """A published model by its name, or one of timm's by ``timm:NAME``.
+
+    Raises:
+        UnknownPreset: with the nearest name.
+    """
+    if of_timm(name):
+        return ModelSpec(architecture=name)
+    if name not in PRESETS:
+        raise UnknownPreset(f'"{name}" is no preset{nearest(name, PRESETS)}; known: {", ".join(PRESETS)}')
+    return PRESETS[name]

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from vitbench import registry
-from vitbench.config.architectures import of_timm
 from vitbench.config.model import ModelSpec
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import UnknownPreset, preset
 from vitbench.config.recipe import DEVICES, DataSpec, TimeTable, TrainTable
 from vitbench.config.suite_errors import explain, quote
 from vitbench.wording import nearest
@@ -70,13 +69,11 @@ class SuiteTables:
 
     def preset(self, name: Any, where: str) -> ModelSpec | None:
         """A published model by its name, one of timm's among them; None where there is none of it."""
-        if isinstance(name, str) and of_timm(name):
-            return ModelSpec(architecture=name)
-        if isinstance(name, str) and name in PRESETS:
-            return PRESETS[name]
-        hint = nearest(str(name), PRESETS)
-        self.complain(where, f"{quote(name)} is no preset{hint}; known: {', '.join(PRESETS)}")
-        return None
+        try:
+            return preset(str(name))
+        except UnknownPreset as error:
+            self.complain(where, str(error))
+            return None
 
     def array(self, name: str) -> tuple[Any, ...]:
         """An array of tables of the file; empty where it is absent, or something else, which is a mistake."""
