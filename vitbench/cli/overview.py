@@ -23,7 +23,7 @@ from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.turns import waiting
-from vitbench.runner.watch import PENDING, RUNNING
+from vitbench.runner.watch import PENDING, RUNNING, tally
 from vitbench.store import StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.store.leases import at_work
@@ -114,18 +114,12 @@ def _costs(
 
 def print_status(study: StudyFolder, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
-    tried, planned = study.attempts(), dict.fromkeys(Trials.of(study.info.trials).ids())
+    tried = study.attempts()
+    planned = {trial_id: tried.get(trial_id, []) for trial_id in Trials.of(study.info.trials).ids()}
     outside = sum(len(attempts) for trial_id, attempts in tried.items() if trial_id not in planned)
-    states, lines = Counter[str](), Counter[tuple[str, str]]()
-    busy = {each.trial_id for each in at_work(study.path / "leases")}
-    for trial_id in planned:
-        attempts = tried.get(trial_id, [])
-        state: str = standing(attempts).state if attempts else PENDING
-        at_it = trial_id in busy and not finished(attempts, study.info.suite.max_attempts)
-        states[RUNNING if at_it else state] += 1
-        if attempts and state != "ok" and not at_it:
-            tries = f" (after {len(attempts)} attempts)" if len(attempts) > 1 else ""
-            lines[state, standing(attempts).reason + tries] += 1
+    working, most = at_work(study.path / "leases"), study.info.suite.max_attempts
+    busy = {each.trial_id for each in working if not finished(planned.get(each.trial_id, []), most)}
+    states, troubles = tally(planned, busy)
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
     counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
     console.print(f"{plural(len(study.info.trials), 'trial')}: {', '.join(counts)}")
@@ -136,7 +130,7 @@ def print_status(study: StudyFolder, console: Console) -> None:
             console.print(escape(sentence))
     if study.info.fallback:
         console.print(f"[yellow]data:[/] {escape(study.info.fallback)}")
-    for (state, reason), count in sorted(lines.items()):
+    for (state, reason), count in sorted(troubles.items()):
         console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
     if states[PENDING] or states["interrupted"] or states[RUNNING]:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vitbench.runner.turns import waiting
@@ -48,6 +48,25 @@ class Snapshot:
     waiting: Sequence[str] = ()  # drivers that wait for a device of this machine, in words
 
 
+def tally(
+    tried: Mapping[str, Sequence[Attempt]], busy: Container[str]
+) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+    """How the planned trials stand: state → how many, and (state, reason) → how many, of those that are not ok.
+
+    Args:
+        tried: the attempts at each planned trial.
+        busy: trials at work, which count as running.
+    """
+    states, troubles = Counter[str](), Counter[tuple[str, str]]()
+    for trial_id, attempts in tried.items():
+        state = RUNNING if trial_id in busy else standing(attempts).state if attempts else PENDING
+        states[state] += 1
+        if state not in ("ok", RUNNING, PENDING):
+            tries = f" (after {len(attempts)} attempts)" if len(attempts) > 1 else ""
+            troubles[state, standing(attempts).reason + tries] += 1
+    return states, troubles
+
+
 class Watch:
     """A study that is looked at again and again."""
 
@@ -71,12 +90,7 @@ class Watch:
         left = [i for i in self.kinds if not finished(tried.get(i, []), most)]
         still = set(left)
         busy = {each.trial_id: each for each in working if each.trial_id in still}
-        states, troubles = Counter[str](), Counter[tuple[str, str]]()
-        for trial_id in self.kinds:
-            state = standing(tried[trial_id]).state if trial_id in tried else PENDING
-            states[RUNNING if trial_id in busy else state] += 1
-            if trial_id in tried and trial_id not in busy and state != "ok":
-                troubles[state, standing(tried[trial_id]).reason] += 1
+        states, troubles = tally({trial_id: tried.get(trial_id, []) for trial_id in self.kinds}, busy)
         per_minute, left_s, unpaced = self._pace(attempts, left, busy.values())
         return Snapshot(
             name=self.study.info.suite.name, question=self.study.info.suite.question, total=len(self.kinds),
