@@ -260,6 +260,18 @@ def test_mistakes_are_said_before_anything_runs(make: Callable[[], object], mess
     assert not list(tmp_path.iterdir())
 
 
+def test_a_notebook_prints_a_mistake_without_frames(tmp_path: Path) -> None:
+    pytest.importorskip("IPython")
+    text = """
+from IPython.core.interactiveshell import InteractiveShell
+
+InteractiveShell.instance().run_cell('import vitbench; vitbench.Suite(axes={"norm": ["pre", "postt"]}).read()')
+"""
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("SpecError: ") and 'did you mean "post"' in done.stdout, done.stdout + done.stderr
+    assert "reading.py" not in done.stdout, "no file of the package"
+
+
 def test_a_model_is_built_from_its_fields() -> None:
     assert vitbench.build({"dim": 32, "heads": 2}).spec == vitbench.ModelSpec(dim=32, heads=2)
 

@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The message says what is wrong and what to do: the command line prints it and nothing else, with exit status 2.
     """
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook prints of it: no frames, as on the command line. IPython looks for this name."""
+        return [f"{type(self).__name__}: {self}"]
