@@ -47,3 +47,9 @@ def resumed(trial: TrainTrial, at: int, path: Path) -> TrainValues:
         with pytest.raises(Interrupted):
             train(trial, CPU, silent, plan)
     return train(trial, CPU, silent, Checkpointing(path, every_s=0.0))
+
+
+def discard(path: Path) -> None:
+    """Remove a trial's checkpoints, as its driver does once its result is safe."""
+    for file in path.parent.glob(f"{path.stem}*{path.suffix}"):
+        file.unlink()

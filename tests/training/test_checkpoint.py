@@ -22,13 +22,13 @@ from tests.bad_input import Evil
 from tests.components.cases import COMPONENTS
 from tests.conftest import wants_compiler
 from tests.small import DATA, MODEL, TRAIN, train_trial
-from tests.training.stages import CPU, silent
+from tests.training.stages import CPU, discard, silent
 from vitbench import registry
 from vitbench.config import TrainSpec, TrainTrial
 from vitbench.config.trial import TuneTrial
 from vitbench.training import checkpoint as files
 from vitbench.training import loop, resume, stage
-from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupted, discard, read
+from vitbench.training.checkpoint import BadCheckpoint, Checkpointing, Interrupted, read
 from vitbench.training.loop import Fitted, train, tune
 from vitbench.training.stepper import CHECK_EVERY, Diverged, Stepper
 

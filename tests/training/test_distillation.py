@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.small import DATA, MODEL, recipe_with, train_trial
-from tests.training.stages import CPU, results, resumed, silent
+from tests.training.stages import CPU, discard, results, resumed, silent
 from vitbench.config import ModelSpec, TrainSpec
 from vitbench.config.trial import TrainTrial, mismatches
 from vitbench.data.batches import Batches
@@ -18,7 +18,6 @@ from vitbench.data.load import splits
 from vitbench.model.build import build_model
 from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
-from vitbench.training.checkpoint import discard
 from vitbench.training.distillation import DISTANCES, Student, hard, soft, taught
 from vitbench.training.loop import train
 

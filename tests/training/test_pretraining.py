@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.components.cases import COMPONENTS, device_for, small
 from tests.small import DATA, MODEL, recipe_with, train_trial
-from tests.training.stages import CPU, results, resumed, silent
+from tests.training.stages import CPU, discard, results, resumed, silent
 from vitbench import registry
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
 from vitbench.config.trial import TrainTrial
@@ -26,7 +26,7 @@ from vitbench.model.masked import masked_autoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.runner.cost import preparation_flops
 from vitbench.training import loop
-from vitbench.training.checkpoint import Checkpointing, Interrupted, discard
+from vitbench.training.checkpoint import Checkpointing, Interrupted
 from vitbench.training.loop import train
 from vitbench.training.pretraining import pretrain, recipe_of
 from vitbench.training.probe import Probe

@@ -7,11 +7,9 @@ one or none. Nothing in it is executed. Whether it may be used is decided by wha
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,83 +136,9 @@ def read(path: Path, identity: Identity) -> Checkpoint:
     return Checkpoint(Moment.model_validate_json(json.dumps(body["moment"]), context=STORED), tensors)
 
 
-def discard(path: Path) -> None:
-    """Delete a trial's checkpoint, if it has one: for the caller, once the trial's result is safe."""
-    path.unlink(missing_ok=True)
-    for file in path.parent.glob(f"{path.stem}.*{path.suffix}"):
-        file.unlink(missing_ok=True)
-
-
 def of_stage(path: Path, stage: str) -> Path:
     """Where a trial whose checkpoint is at ``path`` keeps that of what comes first: ``<name>.<stage><suffix>``."""
     return path.with_suffix(f".{stage}{path.suffix}")
-
-
-class Keeper:
-    """Saves a trial's checkpoints when it is time, and finds the last one: all that is said goes to ``progress``.
-
-    Args:
-        plan: where, and how often.
-        identity: of the trial here and now.
-        capture: makes the checkpoint of this moment.
-        progress: called with a line for the user where something goes wrong or is taken up again.
-    """
-
-    def __init__(
-        self,
-        plan: Checkpointing,
-        identity: Identity,
-        capture: Callable[[], Checkpoint],
-        progress: Callable[[str], None],
-    ) -> None:
-        self.plan, self.identity, self.capture, self.progress = plan, identity, capture, progress
-        self.last = time.monotonic()
-
-    def find(self) -> Checkpoint | None:
-        """The checkpoint to go on from; None to begin at the beginning, and where there was a file the user hears why.
-
-        A damaged file is kept as ``*.corrupt``; one of something else stays until the first save replaces it.
-        """
-        path = self.plan.path
-        try:
-            return read(path, self.identity)
-        except FileNotFoundError:
-            return None
-        except BadCheckpoint as error:
-            aside = path.with_name(f"{path.name}.corrupt")
-            with contextlib.suppress(OSError):  # what cannot be renamed is replaced by the first save
-                path.replace(aside)
-            self.progress(f"checkpoint {aside.name} is damaged, training starts anew: {error}")
-        except OtherCheckpoint as error:
-            self.progress(f"checkpoint {path.name} is not used, training starts anew: {error}")
-        except OSError as error:
-            self.progress(f"checkpoint {path.name} cannot be read, training starts anew: {error.strerror}")
-        return None
-
-    def begin(self) -> None:
-        """Start the clock: training begins now."""
-        self.last = time.monotonic()
-
-    def due(self) -> bool:
-        """Whether it is time for a save."""
-        return self.plan.save_now.asked or time.monotonic() - self.last >= self.plan.every_s
-
-    def take(self) -> None:
-        """Save this moment. A save that fails costs a line, not the trial: the checkpoint before it still stands.
-
-        Raises:
-            Interrupted: where the save was asked for.
-        """
-        checkpoint = self.capture()
-        outcome = "kept in a checkpoint"
-        try:
-            write(self.plan.path, checkpoint, self.identity)
-        except OSError as error:
-            outcome = "not kept"
-            self.progress(f"checkpoint {self.plan.path.name} cannot be written: {error.strerror}")
-        self.last = time.monotonic()
-        if self.plan.save_now.asked:
-            raise Interrupted(f"asked to end after step {checkpoint.moment.steps}, which is {outcome}")
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:

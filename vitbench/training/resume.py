@@ -8,6 +8,7 @@ is lost with its process.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 
@@ -18,7 +19,16 @@ from vitbench import registry
 from vitbench.config.trial import TrainingTrial
 from vitbench.devices import PeakMemory
 from vitbench.environment import code_digest, cpu_model, versions
-from vitbench.training.checkpoint import Checkpoint, Checkpointing, Identity, Keeper, Moment
+from vitbench.training import checkpoint as files
+from vitbench.training.checkpoint import (
+    BadCheckpoint,
+    Checkpoint,
+    Checkpointing,
+    Identity,
+    Interrupted,
+    Moment,
+    OtherCheckpoint,
+)
 from vitbench.training.stepper import Stepper, TrainState
 
 
@@ -53,33 +63,63 @@ class Resumable:
         self, plan: Checkpointing, made_by: Identity, stepper: Stepper, state: TrainState, *, memory: PeakMemory,
         progress: Callable[[str], None],
     ) -> None:  # fmt: skip
+        self.plan, self.made_by = plan, made_by
         self.stepper, self.state, self.memory, self.progress = stepper, state, memory, progress
         self.began, self.earlier_s = time.perf_counter(), 0.0
-        self.keeper = Keeper(plan, made_by, self.capture, progress)
+        self.last_save = time.monotonic()
 
     def resume(self) -> None:
-        """Take up the last checkpoint, if there is one that may be used."""
+        """Take up the last checkpoint. Where there is one that may not be used, the user hears why.
+
+        A damaged file is kept as ``*.corrupt``; one of something else stays until the first save replaces it.
+        """
+        path, anew = self.plan.path, "training starts anew"
         with self.memory.uncounted():
-            checkpoint = self.keeper.find()
-            if checkpoint is not None and (names := self.misfits(checkpoint)):
-                self.progress(f"checkpoint is not used, training starts anew: other tensors {', '.join(names)}")
-            elif checkpoint is not None:
-                self.restore(checkpoint)
-                self.progress(f"goes on from its checkpoint, after step {self.stepper.steps}")
-        self.keeper.begin()
+            try:
+                checkpoint = files.read(path, self.made_by)
+            except FileNotFoundError:
+                pass
+            except BadCheckpoint as error:
+                aside = path.with_name(f"{path.name}.corrupt")
+                with contextlib.suppress(OSError):  # what cannot be renamed is replaced by the first save
+                    path.replace(aside)
+                self.progress(f"checkpoint {aside.name} is damaged, {anew}: {error}")
+            except OtherCheckpoint as error:
+                self.progress(f"checkpoint {path.name} is not used, {anew}: {error}")
+            except OSError as error:
+                self.progress(f"checkpoint {path.name} cannot be read, {anew}: {error.strerror}")
+            else:
+                if names := self.misfits(checkpoint):
+                    self.progress(f"checkpoint is not used, {anew}: other tensors {', '.join(names)}")
+                else:
+                    self.restore(checkpoint)
+                    self.progress(f"goes on from its checkpoint, after step {self.stepper.steps}")
+        self.last_save = time.monotonic()
 
     def due(self) -> bool:
         """Whether it is time for a save."""
-        return self.keeper.due()
+        return self.plan.save_now.asked or time.monotonic() - self.last_save >= self.plan.every_s
 
     def take(self) -> None:
-        """Save. Raises Interrupted where that was asked for."""
+        """Save this moment. A save that fails costs a line, not the trial: the checkpoint before it still stands.
+
+        Raises:
+            Interrupted: where the save was asked for.
+        """
+        outcome = "kept in a checkpoint"
         with self.memory.uncounted():
-            self.keeper.take()
+            try:
+                files.write(self.plan.path, self.capture(), self.made_by)
+            except OSError as error:
+                outcome = "not kept"
+                self.progress(f"checkpoint {self.plan.path.name} cannot be written: {error.strerror}")
+        self.last_save = time.monotonic()
+        if self.plan.save_now.asked:
+            raise Interrupted(f"asked to end after step {self.stepper.steps}, which is {outcome}")
 
     def between_batches(self) -> None:
         """Save and raise Interrupted if asked to, in an evaluation, which leaves the state as the last step left it."""
-        if self.keeper.plan.save_now.asked:
+        if self.plan.save_now.asked:
             self.take()
 
     def capture(self) -> Checkpoint:
