@@ -22,7 +22,7 @@ from vitbench.data.batches import Batches
 from vitbench.data.load import splits
 from vitbench.devices import PeakMemory
 from vitbench.model.build import build_model
-from vitbench.model.masked import masked_autoencoder, masked_flops
+from vitbench.model.masked import MaskedAutoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.runner.cost import preparation_flops
 from vitbench.training import loop
@@ -95,7 +95,7 @@ def test_what_is_hidden_moves_nothing(spec: ModelSpec) -> None:
     if (device := device_for(spec, training=True)).type != "cpu":
         pytest.skip(f"runs on {device.type} alone")
     model = build_model(spec, seed=0).eval()
-    autoencoder = masked_autoencoder(model, RECIPE, seed=1)
+    autoencoder = MaskedAutoencoder(model, RECIPE, seed=1)
     seen = orders(spec.patches)[:, : autoencoder.visible]
     assert seen.shape == (6, spec.patches // 4)
     given = images()
@@ -117,7 +117,7 @@ def _mask(autoencoder: Any, seen: torch.Tensor, given: torch.Tensor) -> torch.Te
 
 
 def test_the_loss_is_that_of_hidden_patches(monkeypatch: pytest.MonkeyPatch) -> None:
-    autoencoder = masked_autoencoder(build_model(MODEL, seed=0), RECIPE, seed=1)
+    autoencoder = MaskedAutoencoder(build_model(MODEL, seed=0), RECIPE, seed=1)
     given, order = images(), orders(16)
     seen = order[:, : autoencoder.visible]
     wanted, mean, std = autoencoder.targets(given)
@@ -175,13 +175,13 @@ def test_the_closed_form_of_pre_training_is_what_its_model_takes(changes: dict[s
 
 @pytest.mark.parametrize(("ratio", "visible"), [(0.01, 15), (0.5, 8), (0.75, 4), (0.99, 1)])
 def test_at_least_one_patch_is_seen_and_one_is_told(ratio: float, visible: int) -> None:
-    assert masked_autoencoder(build_model(MODEL, 0), recipe(mask_ratio=ratio), seed=0).visible == visible
+    assert MaskedAutoencoder(build_model(MODEL, 0), recipe(mask_ratio=ratio), seed=0).visible == visible
 
 
 def test_one_patch_is_refused() -> None:
     whole = build_model(MODEL.model_copy(update={"patch_size": 16}), 0)
     with pytest.raises(ValueError, match="two patches"):
-        masked_autoencoder(whole, RECIPE, seed=0)
+        MaskedAutoencoder(whole, RECIPE, seed=0)
 
 
 def test_nothing_of_labels_is_in_its_recipe() -> None:

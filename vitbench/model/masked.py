@@ -25,22 +25,21 @@ class Decoder(nn.Module):
 
     Args:
         spec: of the encoder's model.
-        dim: width; a multiple of 32.
-        depth: blocks.
+        recipe: says how wide and how deep it is.
     """
 
     token_tables: ClassVar[tuple[str, ...]] = ("mask_token",)
 
-    def __init__(self, spec: ModelSpec, dim: int, depth: int) -> None:
+    def __init__(self, spec: ModelSpec, recipe: TrainSpec) -> None:
         super().__init__()
-        decoder = spec.decoder(dim, depth)
+        decoder = spec.decoder(recipe.decoder_dim, recipe.decoder_depth)
         height, width = pair(spec.patch_size)
         self.prefix, self.patches = spec.pooled_prefix, spec.patches
-        self.embed = nn.Linear(spec.dim, dim)
-        self.mask_token = nn.Parameter(torch.empty(1, 1, dim))
+        self.embed = nn.Linear(spec.dim, decoder.dim)
+        self.mask_token = nn.Parameter(torch.empty(1, 1, decoder.dim))
         self.positions: Positions = chosen("positions", decoder)(decoder)
         self.encoder = Encoder(decoder)
-        self.head = nn.Linear(dim, spec.channels * height * width)
+        self.head = nn.Linear(decoder.dim, spec.channels * height * width)
 
     def forward(self, encoded: Tensor, seen: Tensor) -> Tensor:
         """Tokens (B, prefix + V, D) of the patches ``seen`` (B, V), by their numbers → patches (B, P, C·P·P)."""
@@ -64,23 +63,19 @@ class MaskedAutoencoder(nn.Module):
 
     Args:
         model: on any device; the decoder is drawn on the CPU by the seed, and moved to it.
-        mask_ratio: share of the patches that is hidden; one at least is, and one is seen.
-        decoder_dim: width of the decoder.
-        decoder_depth: its blocks.
-        seed: of its initial weights.
+        recipe: the share of the patches that is hidden (one at least is, and one is seen), and the decoder.
+        seed: of the decoder's initial weights.
     """
 
-    def __init__(
-        self, model: VisionTransformer, *, mask_ratio: float, decoder_dim: int, decoder_depth: int, seed: int
-    ) -> None:
+    def __init__(self, model: VisionTransformer, recipe: TrainSpec, seed: int) -> None:
         super().__init__()
         spec = model.spec
         if spec.patches < 2:
             raise ValueError("a masked autoencoder needs two patches, one to see and one to predict")
         self.model, self.patch_size = model, pair(spec.patch_size)
         self.prefix, self.patches = spec.prefix, spec.patches
-        self.visible = spec.patches_seen(mask_ratio)
-        decoder = Decoder(spec, decoder_dim, decoder_depth)
+        self.visible = spec.patches_seen(recipe.mask_ratio)
+        decoder = Decoder(spec, recipe)
         initialise(decoder, spec.init_std, seed)
         self.decoder = decoder.to(next(model.parameters()).device)
 
@@ -128,18 +123,10 @@ class MaskedAutoencoder(nn.Module):
         return whole, mask
 
 
-def masked_autoencoder(model: VisionTransformer, recipe: TrainSpec, seed: int) -> MaskedAutoencoder:
-    """The masked autoencoder that a recipe asks for."""
-    return MaskedAutoencoder(
-        model, mask_ratio=recipe.mask_ratio, decoder_dim=recipe.decoder_dim, decoder_depth=recipe.decoder_depth,
-        seed=seed,
-    )  # fmt: skip
-
-
 def masked_flops(spec: ModelSpec, recipe: TrainSpec) -> int:
     """Operations of one image's forward pass, counted as by :func:`vitbench.model.counting.forward_flops`."""
     with torch.device("meta"):
-        autoencoder = masked_autoencoder(VisionTransformer(spec.reference()), recipe, seed=0)
+        autoencoder = MaskedAutoencoder(VisionTransformer(spec.reference()), recipe, seed=0)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             autoencoder(images, torch.empty(1, spec.patches, dtype=torch.int64))

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from vitbench.config.recipe import TrainSpec
 from vitbench.data.batches import Batch
 from vitbench.data.images import Splits
-from vitbench.model.masked import MaskedAutoencoder, masked_autoencoder, masked_flops
+from vitbench.model.masked import MaskedAutoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.streams import derive
 from vitbench.training import stage
@@ -65,7 +65,7 @@ def pretrain(model: VisionTransformer, where: stage.StageSetting) -> Pretrained:
         Diverged, Interrupted: as :func:`vitbench.training.loop.train`.
     """
     trial, data, recipe = where.trial, where.data, recipe_of(where.trial.train)
-    autoencoder = masked_autoencoder(model, trial.train, derive(trial.seed, "pretraining"))
+    autoencoder = MaskedAutoencoder(model, trial.train, derive(trial.seed, "pretraining"))
     done = stage.run(
         "pretraining", autoencoder, recipe, where, words="pre-training", objective=hidden_patch_loss,
         patches=trial.model.patches,
