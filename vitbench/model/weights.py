@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -26,6 +27,8 @@ SHOWN = 5
 MAX_BYTES = 1 << 40  # Largest file of weights. Files are mapped and not read whole, so the limit is generous.
 OURS = "vitbench"
 """Key of the file's metadata under which it says what it holds, as JSON: ``model``, and what else is known."""
+
+Shapes = Mapping[str, tuple[int, ...]]  # Name of a tensor → its shape
 
 
 class WeightsError(UserError, ValueError):
@@ -67,7 +70,8 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
         WeightsError: for a file that is missing, truncated or of another format (nothing else is tried in its place:
             a pickle is never opened), and for tensors that are missing, unexpected or of another shape.
     """
-    model.load_state_dict(_read(path, {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}))
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    model.load_state_dict(read_weights(path, shapes))
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -78,19 +82,27 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise WeightsError(f"{path}: its model cannot be: {'; '.join(wrong)}")
     with torch.device("meta"):
         shapes = {name: tuple(tensor.shape) for name, tensor in network(spec).state_dict().items()}
-    tensors = _read(path, shapes)  # before anything of that size is made
+    tensors = read_weights(path, shapes)  # before anything of that size is made
     model = network(spec)
     model.load_state_dict(tensors)
     return model.eval()
 
 
-def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, on the CPU, whatever model they are of.
+def read_weights(path: str | os.PathLike[str], wanted: Shapes | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, on the CPU, once their shapes are known to be those that are wanted.
+
+    Args:
+        path: of the file.
+        wanted: name of each tensor → its shape; None for whatever there is.
 
     Raises:
-        WeightsError: for a file that is missing, truncated or of another format.
+        WeightsError: for a file that is missing, truncated or of another format, and for other tensors.
     """
-    return _read(path)
+    with _opened(path) as stored:
+        shapes = _shapes(stored)
+        if wanted is not None and (problem := mismatch(wanted, shapes)):
+            raise WeightsError(f"{Path(path)}: {problem}")
+        return {name: stored.get_tensor(name) for name in shapes}
 
 
 def read_shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
@@ -99,7 +111,8 @@ def read_shapes(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
     Raises:
         WeightsError: see :func:`read_weights`.
     """
-    return _opened(_checked(path), _shapes)
+    with _opened(path) as stored:
+        return _shapes(stored)
 
 
 def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -108,14 +121,14 @@ def read_about(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         WeightsError: see :func:`read_weights`; and where what it says is no JSON.
     """
-    file = _checked(path)
-    text = _opened(file, lambda stored: (stored.metadata() or {}).get(OURS, "{}"))
+    with _opened(path) as stored:
+        text = (stored.metadata() or {}).get(OURS, "{}")
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise WeightsError(f"{file}: what it says of itself is damaged: {error}") from error
+        raise WeightsError(f"{Path(path)}: what it says of itself is damaged: {error}") from error
     if not isinstance(body, dict):
-        raise WeightsError(f"{file}: what it says of itself is damaged: it is no table")
+        raise WeightsError(f"{Path(path)}: what it says of itself is damaged: it is no table")
     return body
 
 
@@ -135,31 +148,17 @@ def read_spec(path: str | os.PathLike[str]) -> ModelSpec | None:
         raise WeightsError(f"{path}: its model cannot be read: {where}: {first['msg']}") from error
 
 
-Shapes = Mapping[str, tuple[int, ...]]
-Content = TypeVar("Content")
-
-
-def _read(path: str | os.PathLike[str], wanted: Shapes | None = None) -> dict[str, Tensor]:
-    """The tensors of a file, once their shapes are known to be those that are wanted, if some are."""
-    file = _checked(path)
-
-    def tensors(stored: Any) -> dict[str, Tensor]:
-        shapes = _shapes(stored)
-        if wanted is not None and (problem := mismatch(wanted, shapes)):
-            raise WeightsError(f"{file}: {problem}")
-        return {name: stored.get_tensor(name) for name in shapes}
-
-    return _opened(file, tensors)
-
-
 def _shapes(stored: Any) -> dict[str, tuple[int, ...]]:
     return {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118 - no mapping
 
 
-def _opened(file: Path, use: Callable[[Any], Content]) -> Content:
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """A safetensors file, open for reading. Raises WeightsError, also for what is wrong with what is read of it."""
+    file = _checked(path)
     try:
         with opened(file, MAX_BYTES) as stream, safe_open(handle(stream), framework="pt") as stored:
-            return use(stored)
+            yield stored
     except SafetensorError as error:
         raise WeightsError(f"{file}: weights must be {SUFFIX}, and this file is none or is damaged: {error}") from error
     except FileNotFoundError as error:  # safetensors' own says no more than the path, and that twice
