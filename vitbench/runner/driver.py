@@ -39,7 +39,6 @@ from vitbench.store.attempts import last_attempt, standing
 from vitbench.store.files import sweep
 from vitbench.wording import plural
 
-VALUES: Mapping[str, type[TrainValues] | type[TuneValues]] = {"train": TrainValues, "tune": TuneValues}
 LOOK_SECONDS = 0.5  # Interval between looks at trials that other drivers are running
 
 
@@ -143,7 +142,7 @@ class Driver:
         taken = (list(self.taken(seeds)) for seeds in ensembles(pending.drawn(), self.session.attempts))
         requests = (self.announced(self.request(e[0].trial, task, ensemble=e[1:])) for e in taken if e)
         for outcome in workers.run(requests, self.say):
-            for trial, part, values in apart(outcome, VALUES[task]):
+            for trial, part, values in apart(outcome):
                 self.keep(self.session.trials.of_id(trial.id), part, None, values)
 
     def time(self, workers: Workers, pending: Sequence[PlannedTrial]) -> None:
@@ -208,7 +207,7 @@ class Driver:
             process=process,
             ensemble=tuple(p.trial for p in ensemble if isinstance(p.trial, TrainTrial)),
             plugins=tuple(PluginText(path=str(p.path), text=p.text) for p in plugins),
-            checkpoint=str(self.checkpoint(trial)) if task in VALUES and not ensemble else None,
+            checkpoint=str(self.checkpoint(trial)) if task in ("train", "tune") and not ensemble else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
             weights=str(self.session.study.path.resolve() / "weights") if self.session.keep_weights else None,
         )

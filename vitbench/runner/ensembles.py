@@ -8,8 +8,9 @@ from dataclasses import replace
 from vitbench.config.trial import TrainTrial, Trial
 from vitbench.runner.messages import EnsembleValues
 from vitbench.runner.process import Outcome
-from vitbench.store import PlannedTrial, TrainValues, TuneValues
+from vitbench.store import PlannedTrial, TimeValues, TrainValues, TuneValues
 from vitbench.store.attempts import Tried
+from vitbench.store.record import VALUES
 
 
 def ensembles(
@@ -47,12 +48,11 @@ def _ensemble_key(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]
 TOO_LARGE = frozenset({"oom", "timeout"})  # States of an ensemble that its seeds may not come to, each by itself
 
 
-def apart(
-    outcome: Outcome, kind: type[TrainValues] | type[TuneValues]
-) -> Iterator[tuple[Trial, Outcome, TrainValues | TuneValues | None]]:
+def apart(outcome: Outcome) -> Iterator[tuple[Trial, Outcome, TrainValues | TuneValues | TimeValues | None]]:
     """Each trial of a process, with what became of it and its values; of an ensemble each has its share of the time."""
     request = outcome.request
     if not request.ensemble:
+        kind = VALUES[request.trial.kind]
         yield request.trial, outcome, kind.model_validate_json(outcome.values_json()) if outcome.state == "ok" else None
         return
     trials = (request.trial, *request.ensemble)

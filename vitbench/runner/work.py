@@ -122,7 +122,7 @@ def perform(request: Request, send: Send) -> Reply:
 
 def _train(request: Request, device: torch.device, send: Send) -> Strict:
     trial = request.trial
-    assert isinstance(trial, TrainTrial)
+    assert not isinstance(trial, TimeTrial)
     keep_freed_memory()
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
     weights = Path(request.weights) if request.weights is not None else None
@@ -130,18 +130,13 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     def say(text: str) -> None:
         send("progress", sentence(text))
 
-    if not request.ensemble:
-        return train(trial, device, say, _checkpointing(request), weights)
-    members = train_ensemble((trial, *request.ensemble), device, say, weights)
-    return EnsembleValues(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
-
-
-def _tune(request: Request, device: torch.device, send: Send) -> Strict:
-    trial = request.trial
-    assert isinstance(trial, TuneTrial)
-    keep_freed_memory()
-    check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    return tune(trial, device, lambda text: send("progress", sentence(text)), _checkpointing(request))
+    if request.ensemble:
+        assert isinstance(trial, TrainTrial)
+        members = train_ensemble((trial, *request.ensemble), device, say, weights)
+        return EnsembleValues(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
+    if isinstance(trial, TuneTrial):
+        return tune(trial, device, say, _checkpointing(request))
+    return train(trial, device, say, _checkpointing(request), weights)
 
 
 def _checkpointing(request: Request) -> Checkpointing | None:
@@ -174,7 +169,7 @@ def _nothing(request: Request, device: torch.device, send: Send) -> Strict:
 
 TASKS: Mapping[Task, Callable[[Request, torch.device, Send], Strict]] = {
     "train": _train,
-    "tune": _tune,
+    "tune": _train,
     "alone": _alone,
     "panel": _panel,
     "ceilings": _ceilings,
