@@ -14,7 +14,7 @@ from tests.report.markdown import HOSTILE
 from vitbench.analysis.side_by_side import SideBySide, side_by_side
 from vitbench.config.suite import Goal, Hypothesis, Published
 from vitbench.environment import Environment
-from vitbench.store import StudyFolder, TimeValues, TrainValues
+from vitbench.store import StudyFolder, TimeValues, TrainValues, Trials
 from vitbench.store.info import Disagreement
 from vitbench.store.record import STATES, Ceilings
 
@@ -219,7 +219,7 @@ def with_damage(path: Path) -> StudyFolder:
     study = build(path, PLANS["retries"])
     whole = sorted((path / "records").iterdir())[0].read_text()
     (path / "records" / "0-torn.json").write_text(whole[:300])
-    return StudyFolder(path, study.info.model_copy(update={"trials": study.info.trials[1:]}))
+    return StudyFolder(path, study.info.model_copy(update={"trials": Trials.of(study.info.trials[1:])}))
 
 
 def with_changes(path: Path, letters: str = "a") -> StudyFolder:
@@ -268,7 +268,7 @@ def with_stand_ins(path: Path) -> StudyFolder:
     plan = factorial(EQUALS, seeds=SEEDS, state=state, accuracy=lambda cell, seed: 40.0 + seed)
     study = build(path, plan)
     there = study.records()
-    kept = tuple(trial for trial in study.info.trials if trial.id in there)
+    kept = study.info.trials.where(lambda trial_id, _: trial_id in there)
     split = (Disagreement(cells=("per_head · none", "sdpa · none"), reason="test loss 1.6 and 1.7"),)
     return StudyFolder(path, study.info.model_copy(update={"trials": kept, "split": split, "implementations": "one"}))
 

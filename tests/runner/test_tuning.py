@@ -16,7 +16,7 @@ from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
 from vitbench.model.counting import parameters_of
 from vitbench.runner.cost import trial_flops
 from vitbench.runner.plan import NO_SETTING, plan
-from vitbench.store import StudyFolder, TrainValues, TuneValues
+from vitbench.store import StudyFolder, TrainValues, Trials, TuneValues
 
 pytestmark = pytest.mark.xdist_group("tuning")  # what its fixtures run is run once
 
@@ -215,7 +215,7 @@ def test_a_cell_that_is_tuned_anew_keeps_no_run_of_its_old_setting(tuned: Path, 
             trials.append(planned.model_copy(update={"trial": trial, "id": trial.id}))
         else:
             trials.append(planned)
-    again = StudyFolder.start(tmp_path / "study", info.model_copy(update={"trials": tuple(trials)})).info
+    again = StudyFolder.start(tmp_path / "study", info.model_copy(update={"trials": Trials.of(trials)})).info
     assert [p.id for p in again.trials] == [p.id for p in trials]
 
 

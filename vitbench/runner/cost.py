@@ -19,7 +19,7 @@ from vitbench.config.recipe import DataSpec, Level, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.data import catalog
 from vitbench.errors import UserError
-from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues, Trials
+from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues
 from vitbench.store.attempts import Attempt, Tried, finished, standing
 from vitbench.wording import duration, plural
 
@@ -259,7 +259,7 @@ def remaining(
 
     Every estimate is made here, for a plan and for a study that runs.
     """
-    trials = Trials.of(info.trials)
+    trials = info.trials
     numbers, first = trials.up_to_seed
     left = [
         (trial_id, number)
@@ -286,7 +286,7 @@ def cost_of(estimate: Estimate, pace: Pace | None) -> str:
 
 def pace_of(study: StudyFolder, states: Mapping[str, Sequence[Attempt]], info: StudyInfo) -> Pace | None:
     """The pace of finished trials on a plan's device; where there are many, of a sample spread over all."""
-    device = Trials.of(info.trials)[0].trial.device
+    device = info.trials[0].trial.device
     ok = [attempt for attempts in states.values() if (attempt := standing(attempts)).state == "ok"]
     some = ok[:: math.ceil(len(ok) / MAX_RATED) or 1]
     return measured_pace(record for _, record in study.records_of(some) if record.trial.device == device)

@@ -180,7 +180,7 @@ class Driver:
             attempts = self.session.attempts.get(trial_id)
             return kind == "time" and attempts is not None and standing(attempts).state == "ok"
 
-        for planned in Trials.of(self.session.study.info.trials).where(timed):
+        for planned in self.session.study.info.trials.where(timed):
             assert isinstance(planned.trial, TimeTrial)
             if planned.trial.device == self.backend.device and setting(planned) == key:
                 return planned.trial

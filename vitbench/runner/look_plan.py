@@ -27,7 +27,7 @@ def nothing_seen(_: StudyInfo) -> Mapping[str, int]:
 def nothing_stops(info: StudyInfo) -> Mapping[str, int]:
     """All seeds of every cell."""
     assert info.looks is not None
-    return dict.fromkeys((p.cell for p in Trials.of(info.trials).up_to_seed[1]), len(info.looks.seeds))
+    return dict.fromkeys((p.cell for p in info.trials.up_to_seed[1]), len(info.looks.seeds))
 
 
 def wanted_in(folder: Path, looked: Looked) -> Wanted:
@@ -45,7 +45,7 @@ def up_to_look(info: StudyInfo, wanted: Wanted) -> StudyInfo:
     """A plan without the seeds that cells do not need, or not yet."""
     if info.looks is None:
         return info
-    trials, of_cell = Trials.of(info.trials), wanted(info)
+    trials, of_cell = info.trials, wanted(info)
     place = {seed: number for number, seed in enumerate(info.looks.seeds)}
     numbers, first = trials.up_to_seed
     needed = [of_cell.get(planned.cell, info.looks.at[0]) for planned in first]
@@ -61,7 +61,7 @@ def in_words(info: StudyInfo) -> list[str]:
     """How many runs the plan has by now, and which cells have stopped; nothing where it has no looks."""
     if info.looks is None:
         return []
-    plan, trials = info.looks, Trials.of(info.trials)
+    plan, trials = info.looks, info.trials
     numbers, first = trials.up_to_seed
     of_plan, runs = set(plan.seeds), dict[str, int]()
     for number, seed in zip(numbers, trials.seeds(), strict=True):

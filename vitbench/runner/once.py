@@ -34,7 +34,7 @@ errors on the test images, and as many."""
 
 def decisive(study: StudyFolder) -> dict[str, list[Record]]:
     """Trial id → records of the runs of a study on which its plan depends: of tuning, and of classes' first seed."""
-    firsts = {planned.id for members in classes(Trials.of(study.info.trials)) for planned in members}
+    firsts = {planned.id for members in classes(study.info.trials) for planned in members}
     return study.records(lambda attempt: attempt.kind == "tune" or attempt.trial_id in firsts)
 
 
@@ -63,7 +63,7 @@ def in_words(info: StudyInfo) -> list[str]:
     """Trainings that a plan spares, and why it does not where implementations disagree."""
     if info.implementations != "one":
         return []
-    trials = Trials.of(info.trials)
+    trials = info.trials
     numbers, first = trials.up_to_seed
     runs = {first[number].id: times for number, times in Counter(numbers).items()}
     able = {p.id for p, reason in zip(first, trials.unsupported, strict=True) if p.trial.kind == "train" and not reason}

@@ -146,12 +146,12 @@ def _session(
     if before and trained_on and (known := _known(suite.data, trained_on, before.info)):
         planner = planner_on(known)
         as_planned = StudyFolder(folder, planner(records))
-        left = Session(as_planned, Trials.of(as_planned.info.trials), reporter, planner, analysis, stop,
+        left = Session(as_planned, as_planned.info.trials, reporter, planner, analysis, stop,
                        before.states(), rerun_changed=options.rerun_changed).pending(*KINDS)  # fmt: skip
         planner = None if left else planner
     planner = planner or planner_on(forked("vitbench.data.load:prepare", suite.data, trained_on))
     info = planner(records)
-    study, trials = StudyFolder.start(folder, info), Trials.of(info.trials)
+    study, trials = StudyFolder.start(folder, info), info.trials
     study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(

@@ -107,7 +107,7 @@ class Session:
         """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
         self.study = StudyFolder.start(self.study.path, info)
-        self.trials, self.attempts = Trials.of(info.trials), self.study.states()
+        self.trials, self.attempts = info.trials, self.study.states()
         self.expect()
 
     def expect(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vitbench.runner.turns import waiting
-from vitbench.store import Attempt, Record, StudyError, StudyFolder, Trials
+from vitbench.store import Attempt, Record, StudyError, StudyFolder
 from vitbench.store.attempts import finished, standing
 from vitbench.store.leases import AtWork, at_work
 
@@ -76,7 +76,7 @@ class Watch:
         self._plan()
 
     def _plan(self) -> None:
-        self.trials = Trials.of(self.study.info.trials)
+        self.trials = self.study.info.trials
         self.kinds = dict(self.trials.kinds())
         self.planned_at = (self.study.path / "study.json").stat().st_mtime_ns
 

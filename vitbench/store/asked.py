@@ -11,7 +11,6 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import TrainTrial, images_body
 from vitbench.store.info import StudyInfo
-from vitbench.store.trials import Trials
 
 Asked = dict[str, Any]
 """Name, such as "suite.margin" or "train.learning_rate" → JSON value; one at its default has no entry. What cells
@@ -34,7 +33,7 @@ def asked(info: StudyInfo) -> Asked:
 
     Fields at their default are left out, so that a new field changes no study's digest.
     """
-    trials = Trials.of(info.trials)
+    trials = info.trials
     fields: Asked = info.model_dump(mode="json", exclude_defaults=True, exclude=set(APART))
     fields |= {f"suite.{name}": value for name, value in info.suite.canonical().items()}
     for hypothesis in info.facts:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from vitbench.config.base import Positive, Seed, Strict, Text
 from vitbench.config.suite import Goal, Hypothesis, Info, Value
-from vitbench.store.trials import PlannedTrials, Trials
+from vitbench.store.trials import Trials
 
 
 class Disagreement(Strict):
@@ -54,9 +54,9 @@ class StudyInfo(Strict):
     split: tuple[Disagreement, ...] = ()
     looks: LookPlan | None = Field(None, description="None: every seed is run, whatever comes out")
     history: Annotated[int, Field(ge=0, le=1_000_000)] = Field(0, description="number of the history's last entry")
-    trials: PlannedTrials
+    trials: Trials
 
     def to_json(self) -> str:
         """Text of ``study.json``: schema version 3, in which trials stand as the tables of what they share."""
         head = self.model_dump_json(indent=1, exclude_defaults=True, exclude={"schema_version", "trials"})
-        return f'{head[:-2]},\n "schema_version": 3,\n "trials": {Trials.of(self.trials).tables.to_json()}\n}}\n'
+        return f'{head[:-2]},\n "schema_version": 3,\n "trials": {self.trials.tables.to_json()}\n}}\n'

@@ -20,7 +20,7 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
     """The new plan, and behind it what was run of the old one; ``run`` holds ids that have records, or are at work."""
     if not info.data_identity:
         info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
-    planned, old = set(Trials.of(info.trials).ids()), Trials.of(known.trials)
+    planned, old = set(info.trials.ids()), known.trials
     left = [old[i] for i, trial_id in enumerate(old.ids()) if trial_id in run and trial_id not in planned]
     if not left:
         same = bool(known.commands) and planned == set(old.ids()) and asked(known) == asked(info)

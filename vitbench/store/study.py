@@ -27,7 +27,6 @@ from vitbench.store.joining import joined
 from vitbench.store.leases import at_work
 from vitbench.store.packed import Segments, pack
 from vitbench.store.record import BadRecord, Record, read_record
-from vitbench.store.trials import Trials
 
 MAX_BYTES = 1 << 30  # Largest ``study.json``: several times that of a million trials
 LARGE = 1 << 22  # Bytes from which the memory that reading it took is worth giving back
@@ -70,7 +69,7 @@ class StudyFolder:
             raise StudyError(f"{file}: cannot be read: {reason(error)}") from error
         if len(text) > LARGE:  # reading it takes ten times as much, which stays with the process else
             hand_back()
-        if problem := misplaced(Trials.of(info.trials).identities()):
+        if problem := misplaced(info.trials.identities()):
             raise StudyError(f"{file}: {problem}")
         return cls(path, info)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, overload
+from typing import Any, overload
 
-from pydantic import GetPydanticSchema
+from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from vitbench.config.base import Seed, dumps
@@ -35,6 +35,14 @@ class Trials(Sequence[PlannedTrial]):
             if not (_there(row[2:5], of_time) if row[1] == "time" else _there(row[2:6], of_training)):
                 raise ValueError(f"trial {row[0]} names an entry of a table that is not there")
         self.tables = tables
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """A field of these is given Trials, PlanTables (the form of ``study.json``), or planned trials one by one."""
+        known = core_schema.union_schema(
+            [core_schema.is_instance_schema(cls), handler(PlanTables), handler(tuple[PlannedTrial, ...])]
+        )
+        return core_schema.no_info_after_validator_function(cls.of, known)
 
     @classmethod
     def of(cls, trials: Iterable[PlannedTrial] | PlanTables) -> Trials:
@@ -175,15 +183,3 @@ class Trials(Sequence[PlannedTrial]):
 
 def _there(indices: Sequence[Any], lengths: Sequence[int]) -> bool:
     return all(0 <= index < length for index, length in zip(indices, lengths, strict=True))
-
-
-def _schema(source: Any, handler: Callable[[Any], core_schema.CoreSchema]) -> core_schema.CoreSchema:
-    """Trials, PlanTables (the form of ``study.json``), or planned trials one by one."""
-    known = core_schema.union_schema(
-        [core_schema.is_instance_schema(Trials), handler(PlanTables), handler(tuple[PlannedTrial, ...])]
-    )
-    return core_schema.no_info_after_validator_function(Trials.of, known)
-
-
-PlannedTrials = Annotated[Sequence[PlannedTrial], GetPydanticSchema(_schema)]
-"""A field that holds :class:`Trials`, made of whatever gives some."""
