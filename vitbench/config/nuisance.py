@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from vitbench.config.recipe import TrainSpec, TrainTable
 from vitbench.config.suite import Tune, as_text
-from vitbench.config.suite_errors import explain, quote
+from vitbench.config.suite_errors import quote
 from vitbench.config.suite_tables import BUDGETS, OF_ALL_CELLS, SuiteTables
 from vitbench.config.toml import leaves
 from vitbench.wording import nearest
@@ -34,12 +32,7 @@ def read_tune(tables: SuiteTables, base: Mapping[str, Any], studied: Collection[
     if not axes:
         tables.complain("tune", "names nothing to tune, e.g. train.learning_rate = [3e-4, 1e-3]")
     _tunable(tables, base["train"])
-    try:
-        return Tune.model_validate({"axes": axes, **({"seeds": raw["seeds"]} if "seeds" in raw else {})})
-    except ValidationError as error:
-        for key, message in explain(error, Tune):
-            tables.complain(f"tune.{key}", message)
-        return None
+    return tables.validated({"axes": axes, **({"seeds": raw["seeds"]} if "seeds" in raw else {})}, Tune, "tune")
 
 
 def _problem(path: str, values: Any, studied: Collection[str]) -> str:

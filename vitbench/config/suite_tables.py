@@ -60,11 +60,15 @@ class SuiteTables:
             if preset is None:
                 return None
             raw = {**dict(preset), **{k: v for k, v in raw.items() if k != "preset"}}
+        return self.validated(raw, model, name)
+
+    def validated(self, raw: Any, model: type[Spec], where: str) -> Spec | None:
+        """A table as its spec; None where it has mistakes, which are gathered."""
         try:
             return model.model_validate(raw)
         except ValidationError as error:
             for key, message in explain(error, model):
-                self.complain(f"{name}.{key}", message)
+                self.complain(f"{where}.{key}" if key else where, message)
             return None
 
     def preset(self, name: Any, where: str) -> ModelSpec | None:
@@ -87,13 +91,8 @@ class SuiteTables:
         """(key, spec) of each of an array of tables; one with a mistake is left out, and the mistake gathered."""
         for number, raw in enumerate(tables, 1):
             here = f"{where}[{number}]"
-            try:
-                spec = model.model_validate(raw)
-            except ValidationError as error:
-                for key, message in explain(error, model):
-                    self.complain(f"{here}.{key}" if key else here, message)
-                continue
-            yield here, spec
+            if (spec := self.validated(raw, model, here)) is not None:
+                yield here, spec
 
     def replaced(self, base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> dict[str, Any]:
         """The base tables with some fields replaced. A path is a field of the model, or ``table.field``."""
