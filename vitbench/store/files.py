@@ -96,7 +96,7 @@ def _written(path: Path, content: str | bytes, *, durable: bool) -> Iterator[Pat
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     with temporary.open("xb") as stream:
         try:
-            _lock(stream.fileno())
+            lock(stream.fileno())
             stream.write(data)
             stream.flush()
             if durable:
@@ -107,7 +107,7 @@ def _written(path: Path, content: str | bytes, *, durable: bool) -> Iterator[Pat
                 temporary.unlink()
 
 
-def _lock(handle: int) -> bool:
+def lock(handle: int) -> bool:
     """Take the lock of an open file, which its writer has as long as it lives; False where another has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,7 +150,7 @@ def sweep(folder: Path) -> int:
             continue
         with contextlib.suppress(OSError), stray.open("rb") as stream:  # another driver sweeps too
             # The lock, since an age may be wrong where a clock was set.
-            if now - stray.stat().st_mtime > STRAY_SECONDS and _lock(stream.fileno()):
+            if now - stray.stat().st_mtime > STRAY_SECONDS and lock(stream.fileno()):
                 stray.unlink()
                 count += 1
     return count

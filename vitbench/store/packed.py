@@ -10,7 +10,6 @@ one of the two, or in both, and readers count it once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import gzip
 import hashlib
@@ -24,7 +23,7 @@ from typing import NamedTuple, cast
 from pydantic import TypeAdapter, ValidationError
 
 from vitbench.store.attempts import SEALED, Attempt, Row, attempt_of
-from vitbench.store.files import content, opened, sweep, sync_folder, write_atomically
+from vitbench.store.files import content, lock, opened, sweep, sync_folder, write_atomically
 from vitbench.store.record import MAX_BYTES, SCHEMA, BadRecord, Record, from_json
 
 FOLDER, SUFFIX = "packed", ".jsonl.gz"
@@ -180,11 +179,8 @@ def pack(study: Path, names: Sequence[str]) -> int:
     folder.mkdir(exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: what two pack at once counts once
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return 0
+        if not lock(handle):  # where a file system has no locks, what two pack at once counts once
+            return 0
         sweep(folder)
         for start in range(0, len(names), MOST):
             files = (study / "records" / name for name in names[start : start + MOST])

@@ -20,6 +20,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,23 +77,19 @@ class RayBackend:
         reason = trial.unsupported(self.device)
         return (reason, None) if reason else None
 
-    @contextlib.contextmanager
-    def training(self, started: Started) -> Iterator[RayPool]:
+    def training(self, started: Started) -> AbstractContextManager[RayPool]:
         """A pool of as many supervisors as workers were asked for, else as many as the cluster has room for."""
         reserved = {"num_cpus": self.cpus, "num_gpus": self.gpus}
-        with contextlib.closing(RayPool(self, reserved, self.cpus, self.options.workers)) as pool:
-            yield pool
+        return contextlib.closing(RayPool(self, reserved, self.cpus, self.options.workers))
 
-    @contextlib.contextmanager
-    def timing(self, started: Started) -> Iterator[RayPool]:
+    def timing(self, started: Started) -> AbstractContextManager[RayPool]:
         """One supervisor that has all CPUs of a node, so that nothing else of Ray's runs there."""
         node = self.roomiest()
         cpus = node["Resources"].get("CPU", 1.0)
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         gpus, threads = 1.0 if self.device == "cuda" else 0.0, self.options.resources.cpus or int(cpus)
         reserved = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": affinity}
-        with contextlib.closing(RayPool(self, reserved, threads, 1)) as pool:
-            yield pool
+        return contextlib.closing(RayPool(self, reserved, threads, 1))
 
     def roomiest(self) -> dict[str, Any]:
         """The node with the device and the most CPUs. Raises BackendError where there is none."""
