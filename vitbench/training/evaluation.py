@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.data.images import Images, Splits
-from vitbench.training.stepper import Stepper, Tally, tallies
+from vitbench.training.stepper import Tally, tallies
 
 EVALUATION_BATCH = 256
 
@@ -23,18 +23,20 @@ class Evaluated(Tally):
     right: bytes  # a bit for each image, in their order, the first in the highest of its byte
 
 
+@torch.no_grad()
 def evaluate(
-    stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], watch: Callable[[], None] | None = None
-) -> list[Evaluated]:
-    """How well each member does on its whole images, unaugmented; ``watch`` is called before each batch.
+    judge: Callable[[Sequence[Tensor]], Tensor], images: Sequence[Images], data: Sequence[Splits],
+    watch: Callable[[], None] | None = None,
+) -> list[Evaluated]:  # fmt: skip
+    """How well each member does on its whole images, unaugmented.
 
-    A member whose loss is not finite is lost.
-
-    Raises:
-        Diverged: where none is left.
+    Args:
+        judge: normalised images of each member → logits (S, B, classes).
+        images: of each member.
+        data: says how they are normalised.
+        watch: called before each batch.
     """
-    members, device = len(images), stepper.device
-    losses = torch.zeros(members, device=device)
+    losses = torch.zeros(len(images), device=images[0].pixels.device)
     right: list[Tensor] = []
     for start in range(0, len(images[0]), EVALUATION_BATCH):
         if watch is not None:
@@ -42,12 +44,11 @@ def evaluate(
         part = slice(start, start + EVALUATION_BATCH)
         pixels = [splits.normalise(each.pixels[part]) for splits, each in zip(data, images, strict=True)]
         labels = torch.stack([each.labels[part] for each in images])
-        outputs = stepper.judge(pixels)
+        outputs = judge(pixels)
         losses += torch.stack(
             [F.cross_entropy(output, truth, reduction="sum") for output, truth in zip(outputs, labels, strict=True)]
         )
         right.append(outputs.argmax(dim=-1) == labels)
-    stepper.look(losses, None, "in evaluation")
     hits = torch.cat(right, dim=1)
     bits = np.packbits(hits.cpu().numpy(), axis=1)
     results = zip(tallies(losses, hits.sum(dim=1), len(images[0])), bits, strict=True)

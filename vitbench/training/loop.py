@@ -31,7 +31,7 @@ from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.ensemble import Ensemble
-from vitbench.training.evaluation import EVALUATION_BATCH, Evaluated
+from vitbench.training.evaluation import Evaluated, evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
 from vitbench.training.per_member import logits
@@ -197,17 +197,13 @@ def _at_other_sizes(stepper: Stepper, trial: TrainTrial, data: Splits, member: i
     """Test accuracy, percent, of what a member has learnt, on the test images at each further size of its recipe."""
     if not trial.train.test_sizes:
         return ()
-    accuracies, images = list[float](), data.test
-    trained = final_model(stepper, trial.model, member).to(stepper.device)
+    accuracies, trained = list[float](), final_model(stepper, trial.model, member).to(stepper.device)
     for size in trial.train.test_sizes:
-        model, right, scaled = at_size(trained, size), 0, images.resized((size, size))
-        with torch.no_grad():
-            for start in range(0, len(scaled), EVALUATION_BATCH):
-                part = slice(start, start + EVALUATION_BATCH)
-                pixels = data.normalise(scaled.pixels[part])
-                outputs = viewed(functools.partial(logits, model, model), [pixels], trial.train, stepper.device)
-                right += int((outputs.argmax(dim=-1) == scaled.labels[part]).sum())
-        accuracies.append(100 * right / len(scaled))
+        model = at_size(trained, size)
+        run = functools.partial(logits, model, model)
+        judge = functools.partial(viewed, run, recipe=trial.train, device=stepper.device)
+        (result,) = evaluate(judge, [data.test.resized((size, size))], [data])
+        accuracies.append(result.accuracy_pct)
     return tuple(accuracies)
 
 

@@ -91,8 +91,13 @@ def run(
 def judge(
     stepper: Stepper, images: Sequence[Images], data: Sequence[Splits], resumable: Resumable | None
 ) -> list[Evaluated]:
-    """Evaluate each member; between two batches it saves and ends, where that is asked of it."""
-    return evaluate(stepper, images, data, resumable.between_batches if resumable else None)
+    """Evaluate each member; between two batches it saves and ends, where that is asked of it.
+
+    A member whose loss is not finite is lost. Raises Diverged where none is left.
+    """
+    results = evaluate(stepper.judge, images, data, resumable.between_batches if resumable else None)
+    stepper.look(torch.tensor([result.loss for result in results]), None, "in evaluation")
+    return results
 
 
 def train_epochs(
