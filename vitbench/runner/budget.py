@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -106,10 +107,6 @@ def matched_parameters(model: ModelSpec, wanted: ModelSpec, where: str) -> Model
         raise SpecError([f"{where}: has no MLP whose width could match the parameters of the first cell"])
     if (least := parameters_of(of(LEAST_HIDDEN))) > goal:
         raise SpecError([f"{where}: {least:,} parameters with the narrowest MLP, and the first cell has {goal:,}"])
-    low, high = LEAST_HIDDEN, 2 * LEAST_HIDDEN
-    while parameters_of(of(high)) < goal and high < MOST_HIDDEN:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if parameters_of(of(middle)) < goal else (low, middle)
-    return of(min((low, high), key=lambda hidden: abs(parameters_of(of(hidden)) - goal)))
+    widths = range(LEAST_HIDDEN, MOST_HIDDEN + 1)
+    above = bisect.bisect_left(widths, goal, lo=1, key=lambda hidden: parameters_of(of(hidden)))
+    return of(min(widths[above - 1 : above + 1], key=lambda hidden: abs(parameters_of(of(hidden)) - goal)))
