@@ -29,9 +29,8 @@ from vitbench.cli.overview import print_status
 from vitbench.config import DataSpec, ModelSpec
 from vitbench.config.base import digest
 from vitbench.data import catalog
-from vitbench.data.checks import checked
 from vitbench.data.images import DataSet, Images
-from vitbench.data.load import prepare, read
+from vitbench.data.load import checked, prepare, read
 from vitbench.model.weights import WeightsError, load_weights, read_spec, save_weights
 from vitbench.report.text import escape
 from vitbench.store import StudyFolder

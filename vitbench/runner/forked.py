@@ -19,8 +19,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
-from vitbench.runner.orphans import die_with_parent
-from vitbench.store.processes import mark
+from vitbench.store.processes import die_with_parent, mark
 
 PRELOADED = ["__main__", "vitbench.runner.forked", "vitbench.runner.work", "vitbench.runner.forkserver"]
 """"__main__" too: a process would otherwise import it by itself, from files that may have changed since."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import json
 import os
 import secrets
+import signal
+import sys
 import time
 from pathlib import Path
 
 MARK = "VITBENCH_RUN"
 """Environment variable of a driver and of all that it starts: only what has a driver's own mark is ended for it."""
 
+PR_SET_PDEATHSIG = 1  # From <linux/prctl.h>
 PASSES = 5  # Passes over a group's processes, of which one may fork while others are ended
 
 
@@ -90,3 +94,9 @@ def _since_1970(pid: int) -> float | None:
         return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
     except psutil.Error:
         return None
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Have the kernel send this process a signal when the one that forked it ends, even while it is stuck in C code."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)

@@ -23,9 +23,9 @@ from typing import Any
 
 from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.device_kind import device_kind
-from vitbench.runner.orphans import die_with_parent
 from vitbench.runner.session import Session
 from vitbench.store import Leases, StudyFolder
+from vitbench.store.processes import die_with_parent
 from vitbench.wording import plural
 
 POLL_SECONDS = 1.0
