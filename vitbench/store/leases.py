@@ -87,9 +87,7 @@ def at_work(folder: Path) -> list[AtWork]:
         owner = _read(path)
         here = owner if owner is not None and owner.machine == machine_id() else None
         with contextlib.suppress(FileNotFoundError):  # given up since
-            quiet = time.time() - path.lstat().st_mtime
-            interval = owner.interval_s if owner else INTERVAL_SECONDS
-            if lives(here.pid, here.started) if here else quiet <= MISSED * interval:
+            if _lives(owner, time.time() - path.lstat().st_mtime):
                 since = min((wall_clock(each) for _, each in here.groups if each), default=None) if here else None
                 began = wall_clock(here.started) if here else None
                 working.append(AtWork(trial_id, owner.driver if owner else "", began, since))
@@ -182,14 +180,11 @@ class Leases:
             changed, now = path.lstat().st_mtime_ns, time.monotonic()
         except FileNotFoundError:
             return None
-        owner = _read(path)
-        if owner is not None and owner.machine == self.me.machine:
-            return Lease(trial_id, owner, 0.0) if lives(owner.pid, owner.started) else None
         seen, since = self._watched.get(path, (changed, now))
         since = since if seen == changed else now
         self._watched[path] = (changed, since)
-        interval = owner.interval_s if owner else INTERVAL_SECONDS
-        return None if now - since > MISSED * interval else Lease(trial_id, owner, now - since)
+        owner = _read(path)
+        return Lease(trial_id, owner, now - since) if _lives(owner, now - since) else None
 
     def _beat(self) -> None:
         while not self._stopped.wait(self.me.interval_s / 2):
@@ -202,6 +197,13 @@ class Leases:
         """Whether a file is still this driver's lease: its name is free again once a trial is given up."""
         owner = _read(path)
         return owner is not None and owner.driver == self.me.driver
+
+
+def _lives(owner: Owner | None, quiet_s: float) -> bool:
+    """Whether the owner of a lease is alive: by its process on this machine, elsewhere by its last sign of life."""
+    if owner is not None and owner.machine == machine_id():
+        return lives(owner.pid, owner.started)
+    return quiet_s <= MISSED * (owner.interval_s if owner else INTERVAL_SECONDS)
 
 
 def _generation(path: Path) -> int:
