@@ -49,7 +49,7 @@ class Idle(Driver):
         requests = (self.request(p.trial, "nothing") for p in self.taken(pending))
         for outcome in workers.run(requests, self.say):
             assert outcome.state == "ok", outcome
-            self.keep(self.session.trials.of_id(outcome.request.trial.id), outcome, None)
+            self.keep(outcome.request.trial, outcome)
             self.ended.append(time.time())
 
 

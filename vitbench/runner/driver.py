@@ -6,9 +6,10 @@ then. So a driver that is killed loses what was running and nothing else, and an
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -29,7 +30,6 @@ from vitbench.store import (
     Leases,
     PlannedTrial,
     Record,
-    Samples,
     TimeValues,
     TrainValues,
     Trials,
@@ -133,7 +133,8 @@ class Driver:
             if refusal := self.backend.refuses(planned.trial):
                 reason, environment = refusal
                 request = self.request(planned.trial, "alone")
-                self.keep(planned, Outcome(request, "unsupported", datetime.now(UTC), 0.0, reason), environment)
+                outcome = Outcome(request, "unsupported", datetime.now(UTC), 0.0, reason)
+                self.keep(planned.trial, outcome, environment=environment)
             else:
                 yield planned
 
@@ -143,7 +144,7 @@ class Driver:
         requests = (self.announced(self.request(e[0].trial, task, ensemble=e[1:])) for e in taken if e)
         for outcome in workers.run(requests, self.say):
             for trial, part, values in apart(outcome):
-                self.keep(self.session.trials.of_id(trial.id), part, None, values)
+                self.keep(trial, part, values)
 
     def time(self, workers: Workers, pending: Sequence[PlannedTrial]) -> None:
         """One attempt at each of some timing trials, setting by setting; a setting is timed by one driver."""
@@ -154,16 +155,13 @@ class Driver:
                 if trials and self.session.stop.signal is None:
                     if trials[0].dtype not in ceilings:
                         ceilings |= self.ceilings(workers, trials[0])
-                    bench = Bench(workers, self.request, self.say, self.keep_timing, self.half_width)
+                    half_width = functools.partial(self.session.analysis.half_width, self.session.study.info)
+                    bench = Bench(workers, self.request, self.say, self.keep, half_width)
                     TimingSetting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
             finally:
                 for trial in trials:  # of a driver that was stopped
                     if trial.id in self.leases.files:
                         self.leases.release(trial.id)
-
-    def half_width(self, processes: Mapping[str, Sequence[Samples]]) -> float:
-        """Half the width of the widest interval, see :class:`vitbench.runner.session.Analysis`."""
-        return self.session.analysis.half_width(self.session.study.info, processes)
 
     def ceilings(self, workers: Workers, trial: TimeTrial) -> dict[str, Ceilings]:
         """dtype → the most that the device does in it, measured before anything is timed in it."""
@@ -185,10 +183,6 @@ class Driver:
             if planned.trial.device == self.backend.device and setting(planned) == key:
                 return planned.trial
         return None
-
-    def keep_timing(self, trial: TimeTrial, outcome: Outcome, values: TimeValues | None) -> None:
-        """Write the record of one attempt at a timing trial."""
-        self.keep(self.session.trials.of_id(trial.id), outcome, None, values)
 
     def request(
         self, trial: Trial, task: Task, *, panel: tuple[TimeTrial, ...] = (), process: int = 0,
@@ -234,11 +228,11 @@ class Driver:
         self.session.reporter.say(self.session.trials.of_id(request.trial.id), text)
 
     def keep(
-        self, planned: PlannedTrial, outcome: Outcome, environment: Environment | None,
-        values: TrainValues | TuneValues | TimeValues | None = None,
+        self, trial: Trial, outcome: Outcome, values: TrainValues | TuneValues | TimeValues | None = None, *,
+        environment: Environment | None = None,
     ) -> None:  # fmt: skip
         """Write the record of one attempt, give the lease up, and tell the user."""
-        session = self.session
+        session, planned = self.session, self.session.trials.of_id(trial.id)
         if environment is None and outcome.environment is not None:
             environment = Environment.model_validate(outcome.environment)
         if environment is not None and (plugins := registry.digests(planned.trial.model.components)):

@@ -40,7 +40,8 @@ def alone(trial: TimeTrial, device: torch.device) -> Alone:
     warmth = warm_up(subject.iterate, Clock(device, flush=False), least=3, budget_s=0.0)
     peak, reserved = memory.mib(), memory.reserved_mib()
     energy = energy_mj(device, subject.iterate, ENERGY_SECONDS)
-    check(trial.model, device, DTYPES[trial.dtype], backward=trial.training, slots=_gated(trial))
+    slots = (SLOT[trial.level],) if trial.level in SLOT else None  # whose components take part in what is timed
+    check(trial.model, device, DTYPES[trial.dtype], backward=trial.training, slots=slots)
     drift = subject.verify()
     return Alone(
         sizes=count(trial),
@@ -51,11 +52,6 @@ def alone(trial: TimeTrial, device: torch.device) -> Alone:
         largest_batch=largest_batch(trial, device) if trial.protocol.largest_batch else None,
         drift=drift,
     )
-
-
-def _gated(trial: TimeTrial) -> tuple[str, ...] | None:
-    """The slots whose components take part in what is timed; None for all."""
-    return (SLOT[trial.level],) if trial.level in SLOT else None
 
 
 def side_by_side(
