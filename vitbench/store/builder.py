@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from vitbench.config.base import Strict, dumps
 from vitbench.config.model import ModelSpec
@@ -104,15 +104,6 @@ class TablesBuilder:
 
     def tables(self) -> PlanTables:
         """The tables of all trials that have been planned."""
-        return PlanTables(
-            axes=tuple(self.axes.entries),
-            exact=tuple(map(dict, self.exact.entries)),
-            settings=tuple(map(dict, self.settings.entries)),
-            published=tuple(self.published.entries),
-            cells=tuple(self.cells.entries),
-            models=tuple(self.models.entries),
-            data=tuple(self.data.entries),
-            recipes=tuple(self.recipes.entries),
-            protocols=tuple(self.protocols.entries),
-            rows=tuple(self.rows.values()),
-        )
+        names = PlanTables.model_fields.keys() - {"rows"}
+        entries: dict[str, Any] = {name: tuple(getattr(self, name).entries) for name in names}
+        return PlanTables(**entries, rows=tuple(self.rows.values()))

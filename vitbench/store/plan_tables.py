@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal
 
 from pydantic import Field
@@ -14,7 +13,7 @@ from vitbench.config.recipe import DataSpec, Device, DType, Level, Mode, TimeSpe
 from vitbench.config.suite import Published, Value, setting_in_words
 from vitbench.config.trial import Trial
 
-UNTUNED: Mapping[str, Value] = MappingProxyType({})
+UNTUNED: Mapping[str, Value] = {}
 
 
 class PlannedTrial(Strict):
