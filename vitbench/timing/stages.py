@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -16,9 +15,8 @@ from torch import Tensor, nn
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.devices import synchronise
-from vitbench.model.build import Baseline, build_model
+from vitbench.model.build import Baseline, Model, build_model
 from vitbench.model.counting import flops_by_module, parameters
-from vitbench.model.vit import VisionTransformer
 
 WARMUP, ROUNDS = 3, 15
 
@@ -93,13 +91,12 @@ class _Part:
     module: nn.Module
 
 
-@functools.singledispatch
-def _parts(model: nn.Module) -> Iterator[_Part]:
-    raise TypeError(type(model).__name__)
-
-
-@_parts.register
-def _(model: VisionTransformer) -> Iterator[_Part]:
+def _parts(model: Model) -> Iterator[_Part]:
+    if isinstance(model, Baseline):
+        for path, module in _called(model.body):
+            yield _Part(f"body.{path}", path, type(module).__name__, module)
+        yield _Part("head", "head", "linear", model.head)
+        return
     spec = model.spec
     yield _Part("patching", "patching", spec.patching, model.patching)
     yield _Part("positions", "positions", spec.positions, model.positions)
@@ -126,13 +123,6 @@ def _(model: VisionTransformer) -> Iterator[_Part]:
     yield _Part("head", "head", spec.head, model.head)
     if model.teacher_head is not None:
         yield _Part("teacher_head", "teacher's head", "linear", model.teacher_head)
-
-
-@_parts.register
-def _(model: Baseline) -> Iterator[_Part]:
-    for path, module in _called(model.body):
-        yield _Part(f"body.{path}", path, type(module).__name__, module)
-    yield _Part("head", "head", "linear", model.head)
 
 
 def _called(body: nn.Module) -> Iterator[tuple[str, nn.Module]]:
