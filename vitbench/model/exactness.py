@@ -45,15 +45,15 @@ class Incorrect(ValueError):
     """An exact component that does not compute its slot's function."""
 
 
-def inputs(slot: str, spec: ModelSpec) -> Tensor:
-    """Random input of a slot's components, float64: images for patching and a runtime, tokens for the rest."""
-    generator = torch.Generator().manual_seed(derive(0, "inputs", slot))
-    images, placed = (spec.channels, *pair(spec.image_size)), (spec.placed, spec.dim)
-    shapes: Mapping[str, tuple[int, ...]] = {
-        "patching": images, "runtime": images, "positions": placed, "pooling": placed,
-    }  # fmt: skip
-    shape = shapes.get(slot, (spec.tokens, spec.dim))
-    return torch.randn(COMPARED, *shape, generator=generator, dtype=torch.float64)
+def input_shape(spec: ModelSpec, part: str, images: int) -> tuple[int, ...]:
+    """Shape of what a slot's component, or what is timed at a level, is given for so many images.
+
+    Images, tokens (B, N, D), or for an attention's core the projections (B, N, 3HK).
+    """
+    if part in ("model", "runtime", "patching"):
+        return (images, spec.channels, *pair(spec.image_size))
+    tokens = spec.placed if part in ("positions", "pooling") else spec.tokens
+    return (images, tokens, 3 * spec.heads_width if part == "attention_core" else spec.dim)
 
 
 def deviations(
@@ -74,7 +74,8 @@ def deviations(
     if reference is None or not registry.facts(slot, name).exact:
         raise ValueError(f'{slot} "{name}" is not exact: there is nothing to compare it with')
     expected = spec.model_copy(update={slot: reference})
-    x = inputs(slot, spec)
+    generator = torch.Generator().manual_seed(derive(0, "inputs", slot))
+    x = torch.randn(input_shape(spec, slot, COMPARED), generator=generator, dtype=torch.float64)
     rotation = chosen("positions", spec)(spec).rotation if slot == "attention" else None
 
     def run(of: ModelSpec, where: torch.device, kind: torch.dtype) -> Mapping[str, Tensor]:

@@ -11,8 +11,9 @@ from vitbench.devices import DTYPES
 from vitbench.model.build import Baseline
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.encoder import SUBLAYERS, Block
+from vitbench.model.exactness import input_shape
 from vitbench.model.vit import VisionTransformer
-from vitbench.timing.subject import UNITS, input_shape
+from vitbench.timing.subject import UNITS
 from vitbench.timing.values import Sizes
 
 

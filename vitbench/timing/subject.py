@@ -12,14 +12,13 @@ from torch.nn import functional as F
 
 from vitbench import registry
 from vitbench.components.contracts import SelfAttention
-from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import Level, TrainSpec
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES, synchronise
 from vitbench.model.build import build_model, network
 from vitbench.model.encoder import Block, chosen
-from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect
+from vitbench.model.exactness import FACTOR, FLOOR_EPS, Incorrect, input_shape
 from vitbench.model.initial import initialise
 from vitbench.model.optimiser import make_optimiser
 from vitbench.streams import derive
@@ -63,13 +62,6 @@ UNITS: Mapping[Level, Callable[[ModelSpec], nn.Module]] = {
     "pooling": _component("pooling"),
 }
 """Level → how the module that is timed is made."""
-
-
-def input_shape(spec: ModelSpec, level: Level, batch: int) -> tuple[int, ...]:
-    """Shape of what goes in: images, tokens (B, N, D), or for an attention's core the projections (B, N, 3HK)."""
-    if level in ("model", "patching"):
-        return (batch, spec.channels, *pair(spec.image_size))
-    return (batch, spec.tokens, 3 * spec.heads_width if level == "attention_core" else spec.dim)
 
 
 class Subject:
