@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -34,40 +34,25 @@ class Environments:
         """The letter of each environment in a column; empty where there is none."""
         return [self.letter(environment) if isinstance(environment, str) else "" for environment in environments]
 
-    def of(self, rows: pd.DataFrame) -> list[str]:
-        """Environments of those among some trials that have a result, in the order of their letters."""
-        present = rows.loc[_has_result(rows), ["environment"]].drop_duplicates()
-        return self._in_order(dict.fromkeys(_keys(present)))
+    def of(self, rows: pd.DataFrame) -> list[tuple[str, str]]:
+        """(key, letter) of the environments in which some of the trials have a result, in the order of their letters.
 
-    def on(self, environment: str, among: Sequence[str]) -> tuple[str, str]:
-        """(words, ending of a file's name) that tell an environment from others; nothing where there is but one."""
-        if len(among) < 2:
-            return "", ""
-        letter = self.letter(environment)
-        # A question mark would end the path of a link.
-        return f" on {letter}", f"-{letter}" if letter.isalnum() else f"-unknown-{among.index(environment) + 1}"
+        The letter is empty where there is but one, which need not be told from others.
+        """
+        keys = self._in_order(_keys(rows[_has_result(rows)]).drop_duplicates())
+        return [(key, self.letter(key) if len(keys) > 1 else "") for key in keys]
 
     def missing(self, rows: pd.DataFrame) -> dict[str, str]:
         """Cell → the word where it has no result: its state, or the letters of the environments where it has one."""
-        elsewhere: dict[str, list[str]] = {}
-        with_result = rows.loc[_has_result(rows), ["cell", "environment"]].drop_duplicates()
-        for cell, key in zip(with_result["cell"].tolist(), _keys(with_result).tolist(), strict=True):
-            elsewhere.setdefault(cell, []).append(key)
-        return {
-            cell: self._absence(states, self._in_order(elsewhere.get(cell, ())))
-            for cell, states in _states(rows).items()
-        }
+        absent = {cell: "no value" if "ok" in states else words(states) for cell, states in _states(rows).items()}
+        having = rows.loc[_has_result(rows), ["cell", "environment"]].drop_duplicates()
+        for cell, keys in _keys(having).groupby(having["cell"], sort=False):
+            absent[str(cell)] = f"on {', '.join(map(self.letter, self._in_order(keys)))}"
+        return absent
 
     def absence(self, rows: pd.DataFrame) -> str:
         """The word that stands for some trials where they have no result: their states, or where they have one."""
-        if rows.empty:
-            return "not planned"
-        return self._absence(Counter(rows["state"].tolist()), self.of(rows))
-
-    def _absence(self, states: Counter[str], elsewhere: Sequence[str]) -> str:
-        if elsewhere:
-            return f"on {', '.join(map(self.letter, elsewhere))}"
-        return words(states) if "ok" not in states else "no value"
+        return next(iter(self.missing(rows.assign(cell="")).values()), "not planned")
 
     def _in_order(self, present: Iterable[str]) -> list[str]:
         order = list(self.fingerprints)

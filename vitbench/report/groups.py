@@ -11,6 +11,11 @@ from vitbench.report.document import Heading
 RUNS = "training run"  # The mode of training runs, whose speed is that of their median step
 
 
+def ending(letter: str) -> str:
+    """The letter of an environment as the ending of a file's name; a question mark would end the path of a link."""
+    return f"-{letter if letter.isalnum() else 'unknown'}" if letter else ""
+
+
 @dataclass(frozen=True)
 class TimeGroup:
     """Timings that may be compared: one device, dtype, batch size, mode, level and shape, and one environment."""
@@ -66,8 +71,7 @@ class TimeGroup:
     def slug(self) -> str:
         """Its part of a file's name."""
         part = "" if self.level == "model" else re.sub(r"[^A-Za-z0-9]+", "-", f"{self.level} {self.shape}") + "-"
-        on = f"-{self.letter if self.letter.isalnum() else 'unknown'}" if self.letter else ""  # "?" would end a link
-        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}{on}"
+        return f"{part}{self.device}-{self.dtype}-{self.batch_size}-{self.mode}{ending(self.letter)}"
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,8 @@ class Group:
 
     device: str
     environment: str  # key of the one whose results these are; empty where nothing has one
+    letter: str  # of the environment; empty if its device has one only
     label: str  # its name among the groups; empty if there is only one
-    slug: str  # ending of its files' names; empty if its device has one environment only
     conclusions: Conclusions | None  # verdicts on its runs; None where nothing has a result
 
     @property
@@ -94,6 +98,11 @@ class Group:
     def name(self) -> str:
         """Its name, or its device where it is the only one."""
         return self.label or self.device
+
+    @property
+    def slug(self) -> str:
+        """Ending of its files' names where these name its device; empty if that has one environment only."""
+        return ending(self.letter)
 
     @property
     def ending(self) -> str:

@@ -141,9 +141,8 @@ class View:
         settings = self.time[["device", "dtype", "batch_size", "mode", "level", "level_shape"]].drop_duplicates()
         for device, dtype, batch_size, *rest in settings.itertuples(index=False):
             group = TimeGroup(device, dtype, int(batch_size), *rest)
-            keys = self.environments.of(self.timings(group)) or [""]
-            letters = [self.environments.letter(key) if len(keys) > 1 else "" for key in keys]
-            groups += [replace(group, environment=k, letter=x) for k, x in zip(keys, letters, strict=True)]
+            keys = self.environments.of(self.timings(group)) or [("", "")]
+            groups += [replace(group, environment=key, letter=letter) for key, letter in keys]
         return groups
 
     def runs(self, device: str, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
@@ -311,12 +310,9 @@ class View:
         conclusions = {(each.runs.device, each.runs.environment): each for each in self.conclusions}
         groups = list[Group]()
         for device in self.train_devices:
-            keys = self.environments.of(self.runs(device)) or [""]
-            for key in keys:
-                on, suffix = self.environments.on(key, keys)
-                named = device if on or len(self.train_devices) > 1 else ""
-                label = f"{named}{on.removeprefix(' on')}"
-                groups.append(Group(device, key, label, suffix, conclusions.get((device, key))))
+            for key, letter in self.environments.of(self.runs(device)) or [("", "")]:
+                label = f"{device} {letter}".strip() if letter or len(self.train_devices) > 1 else ""
+                groups.append(Group(device, key, letter, label, conclusions.get((device, key))))
         return groups
 
     def by_group(self, blocks: Callable[[Group], list[Block]]) -> list[Block]:

@@ -90,8 +90,7 @@ def _of_timings(view: View) -> Iterable[AxisSpeed]:
 def training(view: View, device: str) -> list[TimeGroup]:
     """The training runs on a device, of each environment."""
     keys = view.environments.of(view.runs(device))
-    letters = [view.environments.on(key, keys)[0].removeprefix(" on ") for key in keys]
-    return [TimeGroup(device, environment=k, letter=x) for k, x in zip(keys, letters, strict=True)]
+    return [TimeGroup(device, environment=key, letter=letter) for key, letter in keys]
 
 
 def _of_training(view: View) -> Iterable[AxisSpeed]:

@@ -12,6 +12,7 @@ from vitbench.report.cost import by_axis, speed
 from vitbench.report.document import Block, Heading
 from vitbench.report.environments import of_environment
 from vitbench.report.figures.charts import Colouring, Picture, Roofline
+from vitbench.report.groups import ending
 from vitbench.report.output import Files
 from vitbench.report.sections.curves import THROUGHPUT, trends
 from vitbench.report.text import Md, cut, span
@@ -97,10 +98,8 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
     rows = rows[measured & (rows["flops_per_s"] > 0) & (rows["intensity"] > 0)]
     pictures = []
     for (device, dtype), of_device in rows.groupby(["device", "dtype"], sort=False):
-        keys = view.environments.of(of_device)
-        for key in keys:
-            on, suffix = view.environments.on(key, keys)
-            timings = of_environment(of_device, key)
+        for key, letter in view.environments.of(of_device):
+            timings, on = of_environment(of_device, key), f" on {letter}" if letter else ""
             colour, points, common = _points(view, timings, colour_by)
             ceilings = timings[[*SETTING, *CEILINGS]].drop_duplicates()
             flops, of_bytes = ((float(ceilings[c].min()), float(ceilings[c].max())) for c in CEILINGS)
@@ -111,8 +110,9 @@ def rooflines(view: View, colour_by: Sequence[str]) -> list[Picture]:
                 "over": f" over {plural(len(ceilings), 'measurement')}" if several else "",
                 "bands": ", bands from the smallest to the largest" if several else "",
             }  # fmt: skip
-            chart, alt = Roofline(flops, of_bytes, colour, points), f"Roofline plot: {facts['title']}"
-            pictures.append(Picture(f"roofline-{device}-{dtype}{suffix}", chart, alt, CAPTION.format_map(facts)))
+            name, alt = f"roofline-{device}-{dtype}{ending(letter)}", f"Roofline plot: {facts['title']}"
+            chart = Roofline(flops, of_bytes, colour, points)
+            pictures.append(Picture(name, chart, alt, CAPTION.format_map(facts)))
     return pictures
 
 
