@@ -1,6 +1,6 @@
 """Trials grouped: cells over their seeds, an axis' values over matched blocks, equivalent implementations compared.
 
-Means, spreads and counts only. Intervals, tests and verdicts are to be built on the same blocks.
+Means, their intervals, spreads and counts only. Tests and verdicts are to be built on the same blocks.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import level, where
+from vitbench.analysis.paired import Interval, interval
 from vitbench.store.record import STATES
 
-ACCURACY = "test_accuracy_pct"
+ACCURACY, VALIDATION = "test_accuracy_pct", "validation_accuracy_pct"
 TRAIN_BLOCK = ("device", "environment", "seed")
 """Columns in which two training runs of a matched pair agree, beside every axis but one."""
 TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "environment")
@@ -30,10 +31,6 @@ OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
          "warm_up_seconds", "of_peak", "ensemble_size")  # fmt: skip
 """Values of which a cell has the median over its runs, and their deviation."""
-CELL = ["device", "cell", "environment", "n", "planned", f"{ACCURACY}_mean", f"{ACCURACY}_std",
-        "validation_accuracy_pct_mean", "validation_accuracy_pct_std",
-        *(column for name in RATES for column in (name, f"{name}_std")), "seconds_mean", "seconds_std",
-        "peak_memory_mib", *OF_CELL]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,37 +84,46 @@ def over_seeds(train: pd.DataFrame) -> pd.DataFrame:
     """One row for each device, cell and environment with a finished run; results of two environments never mix.
 
     Columns: device, cell, environment, n (runs), planned (seeds of the cell on the device), test_accuracy_pct_mean and
-    _std (percentage points, missing for n = 1), validation_accuracy_pct_mean and _std (last epoch, missing where any
-    run has none), :data:`RATES` (medians), each with its _std, seconds_mean and _std, peak_memory_mib (median),
-    parameters, forward_flops, train_flops and steps (of a run), test_images. Every _std is a sample standard deviation.
+    _std (percentage points, missing for n = 1), _low and _high (ends of the mean's 95 % interval, missing likewise),
+    validation_accuracy_pct_mean and _std (last epoch, missing where any run has none), :data:`RATES` (medians), each
+    with its _std, seconds_mean and _std, peak_memory_mib (median), parameters, forward_flops, train_flops and steps (of
+    a run), test_images. Every _std is a sample standard deviation.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`, with the column
             validation_accuracy_pct joined to it.
     """
-    planned = train.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
-    measured = finished(train)
+    measured = finished(train.assign(planned=train.groupby(["device", "cell"], sort=False)["state"].transform("size")))
     groups = where(measured, measured[ACCURACY].notna()).groupby(["device", "cell", "environment"], sort=False)
     cells = groups.agg(
-        **{
-            "n": (ACCURACY, "size"),
-            f"{ACCURACY}_mean": (ACCURACY, "mean"),
-            f"{ACCURACY}_std": (ACCURACY, "std"),
-            "validated": ("validation_accuracy_pct", "count"),
-            "validation_accuracy_pct_mean": ("validation_accuracy_pct", "mean"),
-            "validation_accuracy_pct_std": ("validation_accuracy_pct", "std"),
-            "seconds_mean": ("seconds", "mean"),
-            "seconds_std": ("seconds", "std"),
-            "peak_memory_mib": ("peak_memory_mib", "median"),
-        },
-        **{name: (name, "median") for name in RATES},
-        **{f"{name}_std": (name, "std") for name in RATES},
+        n=(ACCURACY, "size"),
+        planned=("planned", "first"),
+        **_mean_and_std(ACCURACY),
+        accuracies=(ACCURACY, list),
+        validated=(VALIDATION, "count"),
+        **_mean_and_std(VALIDATION),
+        **{column: of for name in RATES for column, of in ((name, (name, "median")), (f"{name}_std", (name, "std")))},
+        **_mean_and_std("seconds"),
+        peak_memory_mib=("peak_memory_mib", "median"),
         **{name: (name, "first") for name in OF_CELL},
     ).reset_index()
-    some_missing = cells["validated"] < cells["n"]
-    for name in ("validation_accuracy_pct_mean", "validation_accuracy_pct_std"):
+    some_missing = cells.pop("validated") < cells["n"]
+    for name in _mean_and_std(VALIDATION):
         cells[name] = cells[name].mask(some_missing)
-    return cells.merge(planned, on=["device", "cell"])[CELL]
+    place, ends = [*cells].index("accuracies"), [accuracy_interval(values) for values in cells.pop("accuracies")]
+    cells.insert(place, f"{ACCURACY}_low", [each.low for each in ends])
+    cells.insert(place + 1, f"{ACCURACY}_high", [each.high for each in ends])
+    return cells
+
+
+def _mean_and_std(name: str) -> dict[str, tuple[str, str]]:
+    return {f"{name}_{of}": (name, of) for of in ("mean", "std")}
+
+
+def accuracy_interval(accuracies: Sequence[float]) -> Interval:
+    """The 95 % interval of a mean accuracy, percent, cut off at 0 and 100, beyond which there is none; NaN of one."""
+    ends = interval(accuracies)
+    return Interval(max(ends.low, 0.0), min(ends.high, 100.0))  # of NaN the first stays
 
 
 def finished(trials: pd.DataFrame) -> pd.DataFrame:

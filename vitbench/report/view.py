@@ -17,7 +17,6 @@ from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.contention import FOREIGN, Contention, contention
 from vitbench.analysis.design import images, task_axes
 from vitbench.analysis.factorial import runs_of
-from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.replay import Looking
 from vitbench.analysis.results import LASTING, results_of
 from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
@@ -32,7 +31,7 @@ from vitbench.store import StudyFolder
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.trials import Trials
 
-MEAN, STD = f"{grouped.ACCURACY}_mean", f"{grouped.ACCURACY}_std"
+MEAN, STD, LOW, HIGH = (f"{grouped.ACCURACY}_{of}" for of in ("mean", "std", "low", "high"))
 
 STANDING = ("cell", "state", "environment", "seed", "function")
 """Columns that say what a run is of and whether it counts."""
@@ -183,8 +182,11 @@ class View:
 
     @cached_property
     def by_cell(self) -> pd.DataFrame:
-        """Finished training runs over their seeds; see :func:`vitbench.analysis.grouped.over_seeds`."""
-        return grouped.over_seeds(self.judged)
+        """Finished training runs over their seeds, see :func:`vitbench.analysis.grouped.over_seeds`, and at_chance."""
+        cells = grouped.over_seeds(self.judged)
+        at_chance = map(self.is_at_chance, cells["cell"], cells[MEAN], cells[LOW])
+        cells.insert([*cells].index(HIGH) + 1, "at_chance", list(at_chance))
+        return cells
 
     @cached_property
     def decimals(self) -> int:
@@ -208,19 +210,6 @@ class View:
         return grouped.over_seeds(self.train) if self.stood_for else self.by_cell
 
     @cached_property
-    def intervals(self) -> dict[tuple[str, str, str], Interval]:
-        """(device, cell, environment) → 95 % interval of its mean test accuracy, percent, over two seeds or more.
-
-        Its ends are cut off at 0 and 100, beyond which there is no accuracy.
-        """
-        done = grouped.finished(self.judged[[*STANDING, "device", grouped.ACCURACY]])
-        runs = done[done[grouped.ACCURACY].notna()].groupby(["device", "cell", "environment"], sort=False)[
-            grouped.ACCURACY
-        ]
-        several = ((map(str, key), values.tolist()) for key, values in runs if len(values) > 1)
-        return {(device, cell, key): cut_off(interval(v)) for (device, cell, key), v in several}
-
-    @cached_property
     def _chance(self) -> dict[str, float]:
         """Cell that is trained → the accuracy of a guess in percent: the most frequent class, or one of them all."""
         guesses = {cell: 100 / trial.model.num_classes for cell, trial in self.trained.items()}
@@ -234,14 +223,13 @@ class View:
         return {cell: p + 1.96 * math.sqrt(p * max(100 - p, 0) / images[cell]) if images.get(cell, 0) > 0 else 100.0
                 for cell, p in self._chance.items()}  # fmt: skip
 
-    def is_at_chance(self, cell: str, mean: float, of_mean: Interval | None) -> bool:
+    def is_at_chance(self, cell: str, mean: float, low: float) -> bool:
         """Whether neither seeds nor test images tell a cell's mean test accuracy from that of a guess.
 
-        The interval over seeds reaches down to it; of two or three seeds it nearly always does, so the mean has to be
-        one that a guess comes to on so many images, too.
+        The interval over seeds reaches down to it (``low``, not a number of one seed); of two or three seeds it nearly
+        always does, so the mean has to be one that a guess comes to on so many images, too.
         """
-        return (of_mean is not None and cell in self._chance and of_mean.low <= self._chance[cell]
-                and mean <= self._lucky[cell])  # fmt: skip
+        return cell in self._chance and low <= self._chance[cell] and mean <= self._lucky[cell]
 
     @cached_property
     def contention(self) -> dict[str, Contention]:
@@ -373,8 +361,3 @@ class View:
         """(axis, value) → the cells that have it."""
         pairs = [(axis, value) for axis, values in self.axes.items() for value in values]
         return {(a, v): {cell for cell, values in self.values_of.items() if values[a] == v} for a, v in pairs}
-
-
-def cut_off(of_mean: Interval) -> Interval:
-    """An interval of an accuracy without what is below 0 or above 100 %."""
-    return Interval(max(of_mean.low, 0.0), min(of_mean.high, 100.0))  # of NaN the first stays

@@ -10,7 +10,7 @@ import pandas as pd
 from vitbench.analysis.arms import names_of
 from vitbench.config.base import digest
 from vitbench.config.dead_fields import dead
-from vitbench.report.view import MEAN, STD, View
+from vitbench.report.view import HIGH, LOW, MEAN, STD, View
 from vitbench.store import StudyFolder
 from vitbench.wording import plural
 
@@ -54,11 +54,10 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
         recipe = [] if dead("epochs", [trial.train]) else [plural(trial.train.epochs, "epoch")]
         recipe += [f"batch size {trial.train.batch_size}"]
         recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
-        interval = view.intervals.get((row["device"], row["cell"], row["environment"]))
         yield {
             "key": digest([info.data_identity or info.data_name, body.get("data"), body.get("train")]),
             "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": name,
             "cell": row["cell"], "device": row["device"], "n": row["n"], MEAN: row[MEAN], STD: row[STD],
-            "low": interval.low if interval else None, "high": interval.high if interval else None,
+            "low": row[LOW], "high": row[HIGH],
             "parameters": row["parameters"], "forward_flops": row["forward_flops"],
         }  # fmt: skip

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, finished, matched
-from vitbench.analysis.paired import Interval, interval
+from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, accuracy_interval, finished, matched
+from vitbench.analysis.paired import Interval
 from vitbench.analysis.verdicts import Judged
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
 from vitbench.report.environments import of_environment, states_of
@@ -36,7 +36,7 @@ from vitbench.report.text import (
     span,
     spread,
 )
-from vitbench.report.view import MAX_CELLS, MEAN, STD, View, cut_off
+from vitbench.report.view import MAX_CELLS, MEAN, STD, View
 from vitbench.wording import plural
 
 TEST, INTERVAL = "test accuracy (%)", "95 % interval (%)"
@@ -83,7 +83,7 @@ def functions(view: View, group: Group) -> list[Function]:
         results.append(
             Function(
                 cells, by_axis if view.factorial else {}, len(values), int(planned[first]), statistics.fmean(values),
-                statistics.stdev(values) if len(values) > 1 else math.nan, cut_off(interval(values)),
+                statistics.stdev(values) if len(values) > 1 else math.nan, accuracy_interval(values),
             )
         )  # fmt: skip
     return sorted(results, key=lambda each: -each.mean)
@@ -126,7 +126,7 @@ def _table(view: View, group: Group, results: Sequence[Function]) -> Table:
         of_cells = [costs[cell] for cell in each.cells if cell in costs]
         accuracy = spread(each.mean, each.std, view.decimals)
         accuracy = bold(accuracy) if each in best else accuracy
-        if view.is_at_chance(each.cells[0], each.mean, each.interval):
+        if view.is_at_chance(each.cells[0], each.mean, each.interval.low):
             accuracy = Md(f"{accuracy} ({AT_CHANCE})")
         line = view.identity(each.cells)
         if "cell" in line and len(view.function_of) > len(set(view.function_of.values())):
@@ -214,13 +214,7 @@ def by_cell_frame(view: View) -> pd.DataFrame:
     planned = view.judged.groupby(["device", "cell"], sort=False).size().rename("planned").reset_index()
     frame = planned.merge(view.by_cell.drop(columns="planned"), on=["device", "cell"], how="left")
     frame = frame.join(values, on="cell")
-    keys = frame[["device", "cell", "environment"]].itertuples(index=False, name=None)
-    intervals = [view.intervals.get(key) for key in keys]
-    place = list(frame.columns).index(STD) + 1
-    for name in ("high", "low"):
-        frame.insert(place, f"{ACCURACY}_{name}", [getattr(each, name) if each else math.nan for each in intervals])
-    at_chance = map(view.is_at_chance, frame["cell"], frame[MEAN], intervals)
-    frame.insert(place + 2, "at_chance", list(at_chance))
+    frame["at_chance"] = frame["at_chance"].eq(True)
     frame["n"] = frame["n"].astype("float64").fillna(0).astype(int)
     stood_for = {"seeds_of": frame["cell"].map(view.stood_for)} if view.stood_for else {}
     frame = frame.assign(**stood_for)

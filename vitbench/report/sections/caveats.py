@@ -300,8 +300,7 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "The test images were read {times} for {runs}. Sorting cells by test accuracy is a selection and flatters "
            "the first."),
     Caveat("at-chance",
-           lambda view: _names(row["cell"] for row in view.by_cell.to_dict("records") if view.is_at_chance(
-               row["cell"], row[MEAN], view.intervals.get((row["device"], row["cell"], row["environment"])))),
+           lambda view: _names(view.by_cell.loc[view.by_cell["at_chance"].astype(bool), "cell"]),
            "**At chance**: {names}. Neither seeds nor test images tell the mean accuracy from a guess. Nothing is "
            "known to be learned there, so that two such cells are alike shows nothing."),
     Caveat("disagreeing-implementations",

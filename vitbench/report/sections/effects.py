@@ -189,7 +189,7 @@ def words_of(view: View, judged: Judged) -> str:
     if len(c.factors) > 1 and judged.verdict in ("better", "worse"):
         words = words.replace(judged.verdict, f"{judged.verdict} together", 1)
     arms = zip(c.cells, (c.variant, c.baseline), strict=False)
-    both = c.cells and all(len(arm) > 1 and view.is_at_chance(cell, fmean(arm), interval(arm)) for cell, arm in arms)
+    both = c.cells and all(arm and view.is_at_chance(cell, fmean(arm), interval(arm).low) for cell, arm in arms)
     return f"{words} (both {AT_CHANCE})" if both else words
 
 
