@@ -9,7 +9,7 @@ single pair of cells could.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,7 +41,6 @@ Floats = npt.NDArray[np.float64]
 class AxisSpeed:
     """The speed with one value of an axis over that with another."""
 
-    group: Hashable  # what is compared with one another, such as the timings of one mode on one device
     axis: str
     value: str
     against: str  # value that it is compared with
@@ -81,9 +80,7 @@ def crossed(values: Floats) -> Difference:
     return Difference(np.array(values.mean()), np.array(math.sqrt(total)), np.array(freedom))
 
 
-def axis_speeds(
-    measured: pd.DataFrame, axes: Mapping[str, Sequence[str]], among: Iterable[str], group: Hashable = None
-) -> list[AxisSpeed]:
+def axis_speeds(measured: pd.DataFrame, axes: Mapping[str, Sequence[str]], among: Iterable[str]) -> list[AxisSpeed]:
     """The speed of each value of some axes against the axis' first value that has a result, without a verdict yet.
 
     Args:
@@ -92,7 +89,6 @@ def axis_speeds(
             repetition.
         axes: axis → its values as text: all that the grid is made of.
         among: the axes to look at.
-        group: what to call all of it.
 
     Returns:
         One for each axis and each of its values but the reference, in the suite's order; none without any result.
@@ -115,7 +111,7 @@ def axis_speeds(
             if present and value != present[0]:
                 logs = of_value.get(value, pd.DataFrame()) - of_value[present[0]]
                 logs = logs.dropna(how="all").dropna(axis="columns")
-                speeds.append(_axis_speed(group, axis, value, present[0], logs.to_numpy(np.float64)))
+                speeds.append(_axis_speed(axis, value, present[0], logs.to_numpy(np.float64)))
     return speeds
 
 
@@ -158,10 +154,10 @@ def judge(speeds: Sequence[AxisSpeed]) -> list[AxisSpeed]:
     return [judged.get(id(each), each) for each in speeds]
 
 
-def _axis_speed(group: Hashable, axis: str, value: str, against: str, logs: Floats) -> AxisSpeed:
+def _axis_speed(axis: str, value: str, against: str, logs: Floats) -> AxisSpeed:
     repetitions, blocks = logs.shape if logs.size else (0, 0)
     if not blocks:
-        return AxisSpeed(group, axis, value, against, 0, 0, *(math.nan,) * 7)
+        return AxisSpeed(axis, value, against, 0, 0, *(math.nan,) * 7)
     difference = crossed(logs)
     mean, reach = float(difference.mean), float(difference.reach(CONFIDENCE))
     of_blocks = np.exp(logs.mean(axis=0))
@@ -169,6 +165,6 @@ def _axis_speed(group: Hashable, axis: str, value: str, against: str, logs: Floa
     if math.isnan(reach):
         p = p_equivalent = math.nan
     return AxisSpeed(
-        group, axis, value, against, blocks, repetitions, math.exp(mean), math.exp(mean - reach),
-        math.exp(mean + reach), float(of_blocks.min()), float(of_blocks.max()), p, p_equivalent,
+        axis, value, against, blocks, repetitions, math.exp(mean), math.exp(mean - reach), math.exp(mean + reach),
+        float(of_blocks.min()), float(of_blocks.max()), p, p_equivalent,
     )  # fmt: skip

@@ -139,8 +139,8 @@ def conclude(
     if looking is None:
         verdicts = iter(judged_at([*itertools.chain(*parts)], None))
     else:
-        replayed = replay(runs, looking, lambda some: [*itertools.chain(*parts_of(some))], judged_at, test)
-        verdicts, seeds = iter(replayed.judged), replayed.seeds
+        judged, seeds = replay(runs, looking, lambda some: [*itertools.chain(*parts_of(some))], judged_at, test)
+        verdicts = iter(judged)
     tested, effects, crossed, variants = ([next(verdicts) for _ in part] for part in parts)
     return Conclusions(
         runs,

@@ -50,18 +50,10 @@ class Looking:
         return all(planned.issuperset(seeds) for planned in of_function.values())
 
 
-@dataclass(frozen=True)
-class Replayed:
-    """Verdicts after all looks so far, and the seeds that are needed next."""
-
-    judged: list[Judged]  # the comparisons, each by the look that decided it, else by the latest
-    seeds: dict[str, int]  # cell → seeds that it is trained with, up to the next look
-
-
 def replay(
     runs: Runs, looking: Looking, rows_of: Callable[[Runs], list[Comparison]],
     judged_at: Callable[[Sequence[Comparison], Look], list[Judged]], test: Test | None,
-) -> Replayed:  # fmt: skip
+) -> tuple[list[Judged], dict[str, int]]:  # fmt: skip
     """Look after look, up to the first that cannot take place yet.
 
     Args:
@@ -70,6 +62,10 @@ def replay(
         rows_of: runs → the comparisons of the report, as many and in the same order whatever the runs.
         judged_at: verdicts on the open ones at a look.
         test: what the suite sets in place of the rule.
+
+    Returns:
+        The comparisons, each by the look that decided it, else by the latest; cell → seeds that it is trained with, up
+        to the next look.
     """
     at, planned = looking.plan.at, looking.plan.seeds
     labels, functions = list(runs.function_of), runs.functions
@@ -109,4 +105,4 @@ def replay(
         going = {label for label, function in zip(labels, functions, strict=True) if function in alike}
         if not going:
             break
-    return Replayed([judged[i] for i in range(len(judged))], seeds)
+    return [judged[i] for i in range(len(judged))], seeds

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -30,10 +31,9 @@ NO_INTERVAL = " No interval: that takes two processes."
 def judged(view: View) -> dict[TimeGroup, list[AxisSpeed]]:
     """The speeds of all axes along which the cells of the grid were measured, with verdicts over the whole study."""
     if view.axis_speeds is None:
-        view.axis_speeds = {}
-        for each in judge([*_of_timings(view), *_of_training(view)]):
-            assert isinstance(each.group, TimeGroup)
-            view.axis_speeds.setdefault(each.group, []).append(each)
+        measured = dict([*_of_timings(view), *_of_training(view)])
+        verdicts = iter(judge([*itertools.chain(*measured.values())]))
+        view.axis_speeds = {group: [next(verdicts) for _ in speeds] for group, speeds in measured.items()}
     return view.axis_speeds
 
 
@@ -75,16 +75,16 @@ def axes_frame(view: View) -> pd.DataFrame:
         where = {"device": group.device, "dtype": group.dtype, "batch_size": group.batch_size, "mode": group.mode,
                  "level": group.level, "level_shape": group.shape,
                  "environment": view.environments.letter(group.environment)} | of_runs  # fmt: skip
-        lines += [{**where, **asdict(replace(each, group=None))} for each in speeds]
-    return pd.DataFrame(lines).drop(columns="group", errors="ignore")
+        lines += [{**where, **asdict(each)} for each in speeds]
+    return pd.DataFrame(lines)
 
 
-def _of_timings(view: View) -> Iterable[AxisSpeed]:
+def _of_timings(view: View) -> Iterator[tuple[TimeGroup, list[AxisSpeed]]]:
     for group in view.time_groups:
         rows = view.timed(group)
         rows = rows.loc[rows["factorial"].astype(bool), ["trial_id", *view.axes]].merge(view.processes, on="trial_id")
         rows = rows.rename(columns={"process": "repetition"})
-        yield from axis_speeds(rows, view.axes, axes_of(view, group), group)
+        yield group, axis_speeds(rows, view.axes, axes_of(view, group))
 
 
 def training(view: View, device: str) -> list[TimeGroup]:
@@ -93,7 +93,7 @@ def training(view: View, device: str) -> list[TimeGroup]:
     return [TimeGroup(device, environment=key, letter=letter) for key, letter in keys]
 
 
-def _of_training(view: View) -> Iterable[AxisSpeed]:
+def _of_training(view: View) -> Iterator[tuple[TimeGroup, list[AxisSpeed]]]:
     for group in [group for device in view.train_devices for group in training(view, device)]:
         runs = view.runs(group.device, [*view.axes, "factorial", "started_at", "train_images_per_s"])
         rows = of_environment(finished(runs[runs["factorial"].astype(bool)]), group.environment)
@@ -102,9 +102,10 @@ def _of_training(view: View) -> Iterable[AxisSpeed]:
         unit = rows.groupby(["cell", "started_at"], sort=False)["seed"].transform("min")
         rows = rows.assign(repetition=unit, log_speed=np.log(rows["train_images_per_s"].to_numpy(np.float64)))
         reliable = _is_shuffled(rows) and view.contention[group.device].alone
-        for each in axis_speeds(rows, view.axes, view.axes, group):
-            unknown = replace(each, low=math.nan, high=math.nan, p=math.nan, p_equivalent=math.nan)
-            yield each if reliable else unknown
+        speeds, unknown = axis_speeds(rows, view.axes, view.axes), math.nan
+        if not reliable:
+            speeds = [replace(each, low=unknown, high=unknown, p=unknown, p_equivalent=unknown) for each in speeds]
+        yield group, speeds
 
 
 def _is_shuffled(rows: pd.DataFrame) -> bool:
