@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.analysis.frames import PENDING, level
+from vitbench.analysis.frames import PENDING, RUN_OF, level
 from vitbench.analysis.grouped import ACCURACY, finished
-from vitbench.analysis.stand_ins import RUN_OF
 from vitbench.analysis.verdicts import MOST_FAILED, Comparison
 
 ABSENT = frozenset({"ok", PENDING, "interrupted"})
@@ -61,8 +60,7 @@ class Runs:
     planned: Bools  # (cells, seeds), whether the plan has it: a change of seeds leaves out cells that have stopped
     failed: Bools  # (cells, seeds), whether the run failed or diverged, wherever it did
     unsupported: Bools  # (cells,), whether the cell does not run on the device
-    # (cells, seeds), whether the run is an equivalent implementation's, see :mod:`vitbench.analysis.stand_ins`
-    lent: Bools
+    lent: Bools  # (cells, seeds), whether the run is that of an equivalent implementation, which stands for it
     starts: Numbers  # (cells,), numbers of the weights that cells start from; -1 of weights drawn from the seed
 
     def of_seeds(self, seeds: Sequence[int]) -> Runs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -19,17 +18,9 @@ OF_BATCHES = (
 """Fields of the recipe that make a batch, beside the data and the seed."""
 
 
-@dataclass(frozen=True)
-class Unlike:
-    """Cells that were trained with one seed on other batches than most that ask for the same."""
-
-    seed: int
-    cells: tuple[str, ...]
-    most: str  # One of the others
-
-
-def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]:
-    """Those among finished training trials of one device and environment.
+def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[tuple[int, list[str], str]]:
+    """(seed, cells, one of the others) where cells saw other batches than most that ask for the same with that seed,
+    among finished training trials of one device and environment.
 
     Args:
         train: rows of kind "train" of :func:`vitbench.analysis.frames.trials_frame`.
@@ -49,5 +40,5 @@ def unlike(train: pd.DataFrame, planned: Iterable[PlannedTrial]) -> list[Unlike]
         if len(digests) > 1:
             usual = alike["batches_digest"] == digests.most_common(1)[0][0]
             others, most = alike.loc[~usual, "cell"], alike.loc[usual, "cell"].iloc[0]
-            exceptions.append(Unlike(int(alike["seed"].iloc[0]), tuple(others), str(most)))
+            exceptions.append((int(alike["seed"].iloc[0]), list(others), str(most)))
     return exceptions

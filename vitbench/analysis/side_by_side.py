@@ -81,6 +81,9 @@ class CellRow:
     apart: tuple[tuple[str, ...], ...]
 
 
+Row = TypeVar("Row", TimingRow, CellRow)
+
+
 @dataclass(frozen=True)
 class SideBySide:
     """Several arms, row by row."""
@@ -206,8 +209,7 @@ def side_by_side(paths: Sequence[Path], margin: float = MARGIN) -> SideBySide:
         raise ComparisonError("a comparison takes two studies, or one that ran on two devices or in two environments")
     candidates = _candidates(arms)
     timings, cells = _timings(arms, candidates, margin), _cells(arms, candidates)
-    shared = [row for row in timings if _planned(row.timings) > 1], [row for row in cells if _planned(row.cells) > 1]
-    if not any(shared):
+    if not shared(timings) and not shared(cells):
         each = ", ".join(f"{plural(len(arm.timings), 'timing')} and {plural(len(arm.cells), 'trained cell')} in "
                          f"{arm.letter}" for arm in arms)  # fmt: skip
         raise ComparisonError(
@@ -248,8 +250,15 @@ def _distance(one: Arm, other: Arm) -> tuple[bool, int]:
     return one.platform != other.platform, sum(here.get(name) != there.get(name) for name in here.keys() | there.keys())
 
 
-def _planned(of_arms: Sequence[object]) -> int:
-    return sum(each is not None for each in of_arms)
+def planned(row: TimingRow | CellRow) -> list[int]:
+    """Numbers of the arms that plan what a row is about."""
+    of_arms = row.timings if isinstance(row, TimingRow) else row.cells
+    return [number for number, each in enumerate(of_arms) if each is not None]
+
+
+def shared(rows: Sequence[Row]) -> list[Row]:
+    """Timings or cells that two arms or more plan."""
+    return [row for row in rows if len(planned(row)) > 1]
 
 
 def _timings(arms: Sequence[Arm], candidates: Sequence[tuple[int, ...]], margin: float) -> list[TimingRow]:

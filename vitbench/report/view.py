@@ -17,15 +17,14 @@ from vitbench.analysis.conclusions import Conclusions, conclude
 from vitbench.analysis.contention import FOREIGN, Contention, contention
 from vitbench.analysis.design import images, task_axes
 from vitbench.analysis.factorial import runs_of
+from vitbench.analysis.frames import RUN_OF, with_stand_ins
 from vitbench.analysis.replay import Looking
 from vitbench.analysis.results import LASTING, results_of
-from vitbench.analysis.stand_ins import RUN_OF, with_stand_ins
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.document import Block
-from vitbench.report.environments import Environments, of_environment
-from vitbench.report.groups import Group, TimeGroup
+from vitbench.report.groups import Environments, Group, TimeGroup, of_environment
 from vitbench.report.text import Md, accuracy_decimals, escape
 from vitbench.store import StudyFolder
 from vitbench.store.attempts import finished as has_ended
@@ -62,7 +61,7 @@ class View:
         validation = pd.Series(dict(accuracies), dtype="float64")
         train = frames.where(self.trials, self.trials["kind"] == "train")
         self.train = train.assign(validation_accuracy_pct=train["trial_id"].map(validation).astype("float64"))
-        # With the runs that stand for equivalent cells, see :mod:`vitbench.analysis.stand_ins`; costs are in ``train``.
+        # With the runs that stand for equivalent cells; costs are in ``train``.
         once = study.info.implementations == "one"
         self.judged = with_stand_ins(self.train) if once else self.train.assign(**{RUN_OF: self.train["cell"]})
         time = frames.where(self.trials, self.trials["kind"] == "time")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vitbench.analysis.side_by_side import SideBySide
+from vitbench.analysis.side_by_side import SideBySide, planned
 from vitbench.config.base import uncollected_so_far
 from vitbench.report.comparisons import comparison_tables as tables
 from vitbench.report.comparisons import limits, plots
@@ -67,7 +67,7 @@ def only_in_some(comparison: SideBySide) -> list[Block]:
     groups: dict[tuple[str, str], list[str]] = {}
     for kind, rows in (("timings", comparison.timings), ("trained cells", comparison.cells)):
         for row in rows:
-            if len(numbers := tables.planned(row)) < len(comparison.arms):
+            if len(numbers := planned(row)) < len(comparison.arms):
                 letters = ", ".join(comparison.arms[number].letter for number in numbers)
                 groups.setdefault((letters, kind), []).append(row.label)
     lines = [

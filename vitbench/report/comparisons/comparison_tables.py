@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from vitbench.analysis.arms import Trained
 from vitbench.analysis.grouped import words
 from vitbench.analysis.paired import Interval, interval
 from vitbench.analysis.regressions import IDENTICAL, meanings
-from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, verdict
+from vitbench.analysis.side_by_side import CellRow, SideBySide, TimingRow, planned, shared, verdict
 from vitbench.analysis.timings import LEVEL
 from vitbench.report.document import Block, Bullets, Heading, filled, table
 from vitbench.report.output import Files
@@ -39,7 +39,6 @@ from vitbench.report.text import (
 )
 from vitbench.wording import plural
 
-Row = TypeVar("Row", TimingRow, CellRow)
 Line = dict[str, Any]
 
 MOST_ROWS = 500  # Rows of a table; what is beyond is in the CSV
@@ -54,17 +53,6 @@ def decimals_of(comparison: SideBySide) -> int:
     """Decimals of accuracies that the test images of all arms resolve."""
     sizes = [size for arm in comparison.arms if math.isfinite(size := float(arm.trials["test_images"].min()))]
     return accuracy_decimals(min(sizes, default=math.nan))
-
-
-def planned(row: TimingRow | CellRow) -> list[int]:
-    """Numbers of the arms that plan what a row is about."""
-    of_arms = row.timings if isinstance(row, TimingRow) else row.cells
-    return [number for number, each in enumerate(of_arms) if each is not None]
-
-
-def shared(rows: Sequence[Row]) -> list[Row]:
-    """Timings or cells that two arms or more plan."""
-    return [row for row in rows if len(planned(row)) > 1]
 
 
 def timings(comparison: SideBySide, files: Files) -> list[Block]:

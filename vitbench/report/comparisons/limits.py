@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from vitbench.analysis.arms import Arm
 from vitbench.analysis.conditions import Condition
-from vitbench.analysis.side_by_side import SideBySide
+from vitbench.analysis.side_by_side import SideBySide, shared
 from vitbench.analysis.sides import Timing
-from vitbench.report.comparisons.comparison_tables import shared
-from vitbench.report.environments import with_changes
+from vitbench.report.groups import with_changes
 from vitbench.report.sections.caveats import Caveat, in_words
 from vitbench.report.sections.changes import Facts
 from vitbench.report.text import Md, enumerated, escape, listed

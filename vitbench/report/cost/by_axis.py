@@ -16,8 +16,7 @@ from vitbench.analysis.grouped import finished, texts
 from vitbench.analysis.paired import CONFIDENCE
 from vitbench.report.cost.speed import CONTROL, axes_of, geometric_mean
 from vitbench.report.document import Bar, Block, Scale, table
-from vitbench.report.environments import of_environment
-from vitbench.report.groups import RUNS, TimeGroup
+from vitbench.report.groups import RUNS, TimeGroup, of_environment
 from vitbench.report.text import NOTHING, Md, bold, count, escape, fixed, probability, ranging
 from vitbench.report.view import View
 from vitbench.wording import plural

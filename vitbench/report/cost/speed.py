@@ -15,7 +15,19 @@ from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.timings import BESIDE, UNSTEADY, WIDE
 from vitbench.report.document import Bar, Scale, Table, filled, table
 from vitbench.report.groups import TimeGroup
-from vitbench.report.text import UNSTABLE, Md, bold, count, distinct, escape, fixed, listed, ratio_ends, significant
+from vitbench.report.text import (
+    NOTHING,
+    UNSTABLE,
+    Md,
+    bold,
+    count,
+    distinct,
+    escape,
+    fixed,
+    listed,
+    ratio_ends,
+    significant,
+)
 from vitbench.report.view import MAX_CELLS, View
 from vitbench.wording import plural
 
@@ -37,7 +49,7 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     """The table of a group that has a result: a row for each planned cell, then the A/A control."""
     planned, rows = view.timings(group), view.timed(group).to_dict("records")
     missing, base = view.environments.missing(planned), baseline(view, group)
-    timings = {row["cell"]: row for row in rows}
+    timings, beside = {row["cell"]: row for row in rows}, {each.row["cell"]: each for each in _of_group(view, group)}
     assert base is not None
     # Of a part of the model only some axes matter: those in which the timings differ name them.
     axes = () if group.level == "model" else axes_of(view, group)
@@ -47,7 +59,8 @@ def by_cell(view: View, group: TimeGroup) -> Table:
     lines, bars = list[dict[str, Md]](), list[Bar | None]()
     for cell in cells:
         row = timings.get(cell)
-        values = _values(group, row, base, *best_ones, drifts=drifts) if row else {LATENCY: escape(missing[cell])}
+        speed = Md("1") if cell == base["cell"] else ratio(beside[cell]) if cell in beside else NOTHING
+        values = _values(group, row, speed, *best_ones, drifts=drifts) if row else {LATENCY: escape(missing[cell])}
         lines.append(view.identity([cell], axes) | values)
         bars.append(Bar(*(row[f"latency_ms_{end}"] for end in ("p50", "low", "high"))) if row else None)
     if math.isfinite(base["control"]):
@@ -83,8 +96,7 @@ def unstable(view: View, group: TimeGroup) -> list[Md]:
 
 
 def _values(
-    group: TimeGroup, result: Mapping[Any, Any], base: Mapping[str, Any], first: Set[str], least: Set[str],
-    *, drifts: bool,
+    group: TimeGroup, result: Mapping[Any, Any], speed: Md, first: Set[str], least: Set[str], *, drifts: bool,
 ) -> dict[str, Md]:  # fmt: skip
     trial, doubt = result["trial_id"], f" {UNSTABLE}" if result["unstable"] else ""
     latency, rate = Md(f"{significant(result['latency_ms_p50'])}{doubt}"), Md(f"{count(result['images_per_s'])}{doubt}")
@@ -94,7 +106,7 @@ def _values(
         "95 % interval (ms)": Md(" to ".join(significant(end) for end in ends if math.isfinite(end)) or "n/a"),
         "by the host's clock (ms)": significant(result["wall_ms_p50"]),
         f"{group.item}s/s": bold(rate) if trial in first else rate,
-        RATIO: Md("1") if trial == base["trial_id"] else ratio(result, base),
+        RATIO: speed,
         "GFLOP/s": significant(result["flops_per_s"] / 1e9),
         "of the roofline (%)": fixed(100 * result["of_roofline"], 0),
         "peak memory (MiB)": bold(memory) if trial in least else memory,
@@ -131,15 +143,6 @@ def leanest(rows: Sequence[Mapping[Any, Any]]) -> set[str]:
     least = significant(min((row["peak_memory_mib"] for row in rows), default=math.nan))
     trials = {trial for trial, memory in memories.items() if memory == least}
     return trials if len(trials) < len(memories) else set()
-
-
-def ratio(result: Mapping[Any, Any], base: Mapping[Any, Any]) -> Md:
-    """Times as fast as the baseline: with its interval where both were timed side by side, marked where either is."""
-    doubt = f" {UNSTABLE}" if result["unstable"] or base["unstable"] else ""
-    if math.isfinite(result["speed"]):
-        return Md(f"{with_interval(result['speed'], result['speed_low'], result['speed_high'])}{doubt}")
-    latency = float(result["latency_ms_p50"])
-    return Md(f"{fixed(float(base['latency_ms_p50']) / latency if latency else math.nan, 2)}{doubt}")
 
 
 def with_interval(estimate: float, low: float, high: float) -> Md:
@@ -214,6 +217,12 @@ class Beside:
         if self.p_holm <= ALPHA and (self.wide or not self.unstable):
             return "faster" if self.ratio > 1 else "slower"
         return "unstable" if self.unstable else "undecided"
+
+
+def ratio(each: Beside) -> Md:
+    """Times as fast as the baseline: with its interval where both were timed side by side, marked where either is."""
+    ends = each.row["speed_low"], each.row["speed_high"]
+    return Md(f"{with_interval(each.ratio, *ends)}{f' {UNSTABLE}' * each.unstable}")
 
 
 def beside_baseline(view: View) -> list[Beside]:

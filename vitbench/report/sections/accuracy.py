@@ -15,8 +15,7 @@ from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, accuracy_interval, 
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.verdicts import Judged
 from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
-from vitbench.report.environments import of_environment, states_of
-from vitbench.report.groups import Group
+from vitbench.report.groups import Group, of_environment, states_of
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked, words_of
 from vitbench.report.text import (

@@ -16,7 +16,7 @@ from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
 from vitbench.environment import Environment
 from vitbench.report.document import Block, Bullets
-from vitbench.report.environments import with_changes
+from vitbench.report.groups import with_changes
 from vitbench.report.sections import changes
 from vitbench.report.sections.changes import Facts
 from vitbench.report.sections.setup import who_has
@@ -182,9 +182,8 @@ def _sampling(view: View) -> Facts:
 
 def _other_batches(view: View) -> Facts:
     seeds = unlike(view.train, view.planned)
-    for each in seeds[:FEW_NAMED]:
-        yield {"seed": f"seed {each.seed}", "what": f"{listed(each.cells, FEW_NAMED)} saw other batches than "
-               f"{escape(each.most)}"}  # fmt: skip
+    for seed, cells, most in seeds[:FEW_NAMED]:
+        yield {"seed": f"seed {seed}", "what": f"{listed(cells, FEW_NAMED)} saw other batches than {escape(most)}"}
     if (more := len(seeds) - FEW_NAMED) > 0:
         yield {"seed": plural(more, "more seed"), "what": "cells saw different batches"}
 

@@ -10,9 +10,8 @@ from vitbench.analysis.grouped import finished
 from vitbench.analysis.results import TIMING
 from vitbench.report.cost import by_axis, speed
 from vitbench.report.document import Block, Heading
-from vitbench.report.environments import of_environment
 from vitbench.report.figures.charts import Colouring, Picture, Roofline
-from vitbench.report.groups import ending
+from vitbench.report.groups import ending, of_environment
 from vitbench.report.output import Files
 from vitbench.report.sections.curves import THROUGHPUT, trends
 from vitbench.report.text import Md, cut, span
