@@ -8,12 +8,11 @@ from typing import get_args
 import pytest
 
 from tests.report.builders import build, factorial
-from vitbench.analysis.conclusions import Outcome, conclude, outcome
+from vitbench.analysis.conclusions import OUTCOMES, Outcome, conclude, outcome
 from vitbench.analysis.factorial import runs_of
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.verdicts import Comparison, judge
 from vitbench.config.suite import Hypothesis
-from vitbench.report.sections.terms import OUTCOMES
 
 AROUND = (-0.6, -0.3, -0.2, 0.1, 0.2, 0.3, 0.5)  # Noise of seven seeds around a mean: an interval of some ±0.37
 

@@ -24,21 +24,20 @@ Outcome = Literal[
     "reproduced in sign, smaller than claimed", "reproduced in sign, larger than claimed",
     "not reproduced, within the margin", "not reproduced, not equal", "not reproduced, opposite sign", "undecided",
 ]  # fmt: skip
-"""Outcome of a hypothesis, by the verdict and, where something is expected to be higher or lower, by the
-claimed size:
-
-- reproduced: all that was claimed came out. Of "equal": the verdict is equivalent, whatever size was printed. Of
-  "higher" and "lower": the verdict is better or worse, and a claimed size lies in the interval.
-- equal within the margin: equality was claimed, and a difference is certain, but smaller than the suite's margin.
-- reproduced, within the margin: better or worse as was claimed, and the claimed size lies outside the interval, but no
-  further from it than the margin, which does not matter to the suite.
-- reproduced in sign, smaller (larger) than claimed: better or worse as was claimed, and the claimed size lies outside
-  that.
-- not reproduced, within the margin: a difference was claimed, and the verdict is equivalent.
-- not reproduced, not equal: none was claimed, and the verdict is better or worse.
-- not reproduced, opposite sign: the verdict is worse where higher was claimed, or better where lower was.
-- undecided: the runs do not tell: undecided, underpowered or invalid.
-"""
+OUTCOMES: Mapping[Outcome, str] = {
+    "reproduced": "the claim came out; a claimed size lies in the interval.",
+    "equal within the margin": "equality was claimed; a difference is certain, but smaller than the margin.",
+    "reproduced, within the margin": "the claimed sign came out; the claimed size lies outside the interval by no more "
+    "than the margin.",
+    "reproduced in sign, smaller than claimed": "the claimed sign came out; the claimed size lies beyond the interval.",
+    "reproduced in sign, larger than claimed": "the claimed sign came out; the interval lies beyond the claimed size.",
+    "not reproduced, within the margin": "a difference was claimed; the verdict is equivalent.",
+    "not reproduced, not equal": "equality was claimed; a difference was found.",
+    "not reproduced, opposite sign": "a difference of the opposite sign was found.",
+    "undecided": "the runs do not decide the claim.",
+}
+"""Outcome of a hypothesis → what it means to a reader, see :func:`outcome`. Where equality is claimed the verdict alone
+decides, whatever size was printed. Undecided are also hypotheses whose verdict is underpowered or invalid."""
 
 EXPECTED_VERDICT: Mapping[str, Verdict] = {"higher": "better", "lower": "worse", "equal": "equivalent"}
 
@@ -183,7 +182,7 @@ def _under(
 
 
 def outcome(hypothesis: Hypothesis, judged: Judged, margin: float | None) -> Outcome:
-    """Outcome of a hypothesis by a verdict and the interval beside it: see :data:`Outcome`."""
+    """Outcome of a hypothesis by a verdict and the interval beside it: see :data:`OUTCOMES`."""
     if judged.verdict not in EXPECTED_VERDICT.values():
         return "undecided"
     if judged.verdict != EXPECTED_VERDICT[hypothesis.expected]:

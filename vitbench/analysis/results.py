@@ -13,7 +13,7 @@ import hashlib
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -217,7 +217,7 @@ class _Rows:
     def __init__(self) -> None:
         self.known = set[str]()
         self.columns = {name: {c: list[Any]() for c in ("file", *columns)} for name, columns in TABLES.items()}
-        self.columns_of = _environment_columns()
+        self.of_environments: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def add(self, attempt: Attempt, record: Record) -> None:
         """Take in what a record says."""
@@ -225,7 +225,7 @@ class _Rows:
         values = record.values
         row = dict(values or ())
         if record.environment:
-            row |= self.columns_of(record.environment) | {"load_average": record.environment.load_average}
+            row |= self._of_environment(record.environment) | {"load_average": record.environment.load_average}
         row["started_at"], row["notices"] = record.started_at.isoformat(), json.dumps(record.notices)
         row["attempt_seconds"] = record.seconds
         if isinstance(values, TrainValues) and values.test_right is not None:
@@ -247,6 +247,19 @@ class _Rows:
             for name, columns in self.columns.items()
         }
 
+    def _of_environment(self, environment: Environment) -> dict[str, Any]:
+        """Columns of an environment, made once for those that differ in load alone, as a hundred thousand may do."""
+        key = tuple([tuple(v.items()) if isinstance(v, dict) else v for k, v in environment if k != "load_average"])
+        if key not in self.of_environments:
+            unloaded = environment.model_copy(update={"load_average": None})
+            self.of_environments[key] = {
+                "machine": environment.machine, "software": environment.software,
+                "environment": environment_key(environment), "commit": environment.commit,
+                "dirty": environment.dirty, "threads": environment.threads,
+                "environment_json": unloaded.model_dump_json(),
+            }  # fmt: skip
+        return self.of_environments[key]
+
     def _append(self, table: str, attempt: Attempt, row: Mapping[str, Any]) -> None:
         columns = self.columns[table]
         columns["file"].append(attempt.file)
@@ -257,25 +270,6 @@ class _Rows:
 def environment_key(environment: Environment) -> str:
     """Hash of what comparable results share: hardware, driver, packages and code."""
     return digest({k: v for k, v in environment.model_dump(mode="json").items() if k not in MOVING}, 12)
-
-
-def _environment_columns() -> Callable[[Environment], dict[str, Any]]:
-    """Columns of an environment, made once for those that differ in load alone, as a hundred thousand may do."""
-    known: dict[tuple[Any, ...], dict[str, Any]] = {}
-
-    def remembered(environment: Environment) -> dict[str, Any]:
-        key = tuple([tuple(v.items()) if isinstance(v, dict) else v for k, v in environment if k != "load_average"])
-        if key not in known:
-            unloaded = environment.model_copy(update={"load_average": None})
-            known[key] = {
-                "machine": environment.machine, "software": environment.software,
-                "environment": environment_key(environment), "commit": environment.commit,
-                "dirty": environment.dirty, "threads": environment.threads,
-                "environment_json": unloaded.model_dump_json(),
-            }  # fmt: skip
-        return known[key]
-
-    return remembered
 
 
 def _derived(record: Record) -> dict[str, float]:

@@ -8,9 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from vitbench.analysis.grouped import NoiseFloor
+from vitbench.analysis.grouped import NoiseFloor, unlike_batches
 from vitbench.analysis.results import MOVING
-from vitbench.analysis.same_batches import unlike
 from vitbench.config.dead_fields import dead
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
@@ -181,7 +180,7 @@ def _sampling(view: View) -> Facts:
 
 
 def _other_batches(view: View) -> Facts:
-    seeds = unlike(view.train, view.planned)
+    seeds = unlike_batches(view.train, view.planned)
     for seed, cells, most in seeds[:FEW_NAMED]:
         yield {"seed": f"seed {seed}", "what": f"{listed(cells, FEW_NAMED)} saw other batches than {escape(most)}"}
     if (more := len(seeds) - FEW_NAMED) > 0:

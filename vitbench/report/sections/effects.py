@@ -169,7 +169,8 @@ def _named(view: View, row: Row) -> dict[str, Md]:
                 "compared": escape(row.context), "expected": escape(hypothesis.expected), "claimed (points)": size,
                 "source": escape(hypothesis.source)}  # fmt: skip
     if row.family == "effects":
-        axis, against = row.context.rsplit(", against ", 1)
+        ((axis, _, against),) = row.judged.comparison.factors
+        axis = view.axis_names[axis]
         return {"axis": escape(axis), "value": escape(row.name), VERDICT: verdict, "against": escape(against)}
     if row.family == "interactions":
         return {"together": escape(row.name), VERDICT: verdict, "interaction": escape(row.context)}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection
 
 from vitbench.analysis.axis_speeds import MARGIN
+from vitbench.analysis.conclusions import OUTCOMES
 from vitbench.analysis.multiplicity import ALPHA, seeds_for
 from vitbench.analysis.timings import UNSTEADY
 from vitbench.analysis.verdicts import BY_LESS, Judged
@@ -31,19 +32,7 @@ VERDICTS: dict[str, str] = {
     "undecided": "neither a difference nor its absence is shown.",
     "invalid": "more than one seed failed, or what is compared does not run here.",
 }
-OUTCOMES: dict[str, str] = {
-    "reproduced": "the claim came out; a claimed size lies in the interval.",
-    "equal within the margin": "equality was claimed; a difference is certain, but smaller than the margin.",
-    "reproduced, within the margin": "the claimed sign came out; the claimed size lies outside the interval by no more "
-    "than the margin.",
-    "reproduced in sign, smaller than claimed": "the claimed sign came out; the claimed size lies beyond the interval.",
-    "reproduced in sign, larger than claimed": "the claimed sign came out; the interval lies beyond the claimed size.",
-    "not reproduced, within the margin": "a difference was claimed; the verdict is equivalent.",
-    "not reproduced, not equal": "equality was claimed; a difference was found.",
-    "not reproduced, opposite sign": "a difference of the opposite sign was found.",
-    "undecided": "the runs do not decide the claim.",
-}
-"""Outcome of a claim → what it means."""
+
 
 LETTERS = {"N": "N tokens", "D": "model width D", "H": "H heads", "K": "head width K"}
 MEMORY = {
