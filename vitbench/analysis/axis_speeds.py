@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from vitbench.analysis.differences import Difference
+from vitbench.analysis.differences import Difference, of_sources
 from vitbench.analysis.frames import in_grid, level
 from vitbench.analysis.grouped import texts
 from vitbench.analysis.multiplicity import ALPHA, holm
@@ -75,9 +75,7 @@ def crossed(values: Floats) -> Difference:
         for means in (values.mean(axis=1), values.mean(axis=0))
         if len(means) > 1
     ]
-    total = sum(part for part, _ in parts)
-    freedom = total**2 / sum(part**2 / left for part, left in parts) if total else float(repetitions - 1)
-    return Difference(np.array(values.mean()), np.array(math.sqrt(total)), np.array(freedom))
+    return of_sources(values.mean(), parts)
 
 
 def axis_speeds(measured: pd.DataFrame, axes: Mapping[str, Sequence[str]], among: Iterable[str]) -> list[AxisSpeed]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,18 +80,24 @@ def unpaired(variant: Floats, baseline: Floats) -> Difference:
     Source: Welch 1947, The Generalization of "Student's" Problem when Several Different Population Variances Are
     Involved.
     """
-    means, parts, freedoms = [], [], []
-    for arm in (variant, baseline):
-        n = arm.shape[-1]
-        mean, variance = _moments(arm)
-        means.append(mean)
-        parts.append(variance / max(n, 1))
-        freedoms.append(max(n - 1, 1))
-    total = parts[0] + parts[1]
+    sizes = variant.shape[-1], baseline.shape[-1]
+    (mean, variance), (base_mean, base_variance) = _moments(variant), _moments(baseline)
+    parts = [(of / max(n, 1), max(n - 1, 1)) for of, n in zip((variance, base_variance), sizes, strict=True)]
+    return of_sources(mean - base_mean, parts)
+
+
+def of_sources(mean: npt.ArrayLike, parts: Sequence[tuple[npt.ArrayLike, int]]) -> Difference:
+    """An estimate whose variance is a sum of independent parts, each known with degrees of freedom of its own.
+
+    Of parts v[i] with f[i] degrees, (Σ v)² / Σ (v² / f).
+
+    Source: Satterthwaite 1946, An Approximate Distribution of Estimates of Variance Components.
+    """
+    variances, freedoms = [np.asarray(part, dtype=np.float64) for part, _ in parts], [left for _, left in parts]
+    total = np.asarray(sum(variances))
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = [part / total for part in parts]
-        freedom = 1 / (shares[0] ** 2 / freedoms[0] + shares[1] ** 2 / freedoms[1])
-    return Difference(means[0] - means[1], np.sqrt(total), np.where(total > 0, freedom, float(sum(freedoms))))
+        freedom = 1 / sum((each / total) ** 2 / left for each, left in zip(variances, freedoms, strict=True))
+    return Difference(np.asarray(mean), np.sqrt(total), np.where(total > 0, freedom, float(sum(freedoms))))
 
 
 def rule(variant: Floats, baseline: Floats) -> tuple[Floats, Floats]:

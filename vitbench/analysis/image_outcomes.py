@@ -11,6 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special  # scipy.stats takes half a second to import
 
+from vitbench.analysis.differences import of_sources
+from vitbench.analysis.paired import CONFIDENCE
+
 Right = npt.NDArray[np.bool_]  # (S, n): whether each of n test images was classified correctly with each of S seeds
 LEAST_SEEDS = 2
 
@@ -63,12 +66,7 @@ def two_sources(cell: Right, baseline: Right) -> TwoSources | None:
     n = a.shape[1]
     of_images = max(differences.var(ddof=1) - by_few_seeds, 0.0) / n
     parts = [(of_seeds[0], len(a) - 1), (of_seeds[1], len(b) - 1), (of_images, n - 1)]
-    whole = sum(variance for variance, _ in parts)
-    delta = float(differences.mean())
-    half = 0.0
-    if whole > 0:
-        freedom = whole**2 / sum(variance**2 / df for variance, df in parts)
-        half = float(special.stdtrit(freedom, 0.975)) * whole**0.5
+    delta, half = float(differences.mean()), float(of_sources(differences.mean(), parts).reach(CONFIDENCE))
     return TwoSources(delta, delta - half, delta + half, float(sum(of_seeds)) ** 0.5, float(of_images) ** 0.5)
 
 

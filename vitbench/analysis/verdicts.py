@@ -157,8 +157,11 @@ def judge(
     by_pairs = [pairs(c, test) or not c.variant for c in comparisons]
     tested = _tests(tuple(comparisons), tuple(by_pairs), tested=look is None or look.number >= 0)
     by_permutation = test == "permutation"
-    p = [each.p_permutation if by_permutation else each.p for each in tested]
-    equal = [math.nan if margin is None else each.p_equivalent(margin) for each in tested]
+    p = [beside if by_permutation else of_rule for _, of_rule, beside in tested]
+    equal = [
+        math.nan if margin is None or math.isnan(of_rule) else float(difference.p_equivalent(margin))
+        for difference, of_rule, _ in tested
+    ]
     weights = weights_of(comparisons)
     if look is None:
         adjusted, adjusted_equal = _adjusted(comparisons, p), _adjusted(comparisons, equal, equality=True)
@@ -170,10 +173,10 @@ def judge(
     burdens = [total / weights[key] for key in keys(comparisons)]
     attained = [alpha if look is None else burden * look.level(alpha / burden) for burden in burdens]
     judged = []
-    for i, (c, each) in enumerate(zip(comparisons, tested, strict=True)):
-        n = len(c.deltas)
-        side: Verdict = "better" if (each.mean > 0) == higher_is_better else "worse"
-        sd = each.se * math.sqrt(n) if n else math.nan
+    for i, (c, (difference, _, p_permutation)) in enumerate(zip(comparisons, tested, strict=True)):
+        n, mean = len(c.deltas), float(difference.mean)
+        side: Verdict = "better" if (mean > 0) == higher_is_better else "worse"
+        sd = float(difference.se) * math.sqrt(n) if n else math.nan
         if c.failed > MOST_FAILED:
             verdict: Verdict = "invalid"
         elif adjusted_equal[i] <= alpha:
@@ -191,11 +194,12 @@ def judge(
         confidence = CONFIDENCE
         if look is not None:
             confidence = 1 - (look.level if verdict in ("better", "worse") else look.level_of_equality)(alpha)
+        reach = float(difference.reach(confidence))
         runs = n > 1 and c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
         larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
         needed = None
         if math.isfinite(sd):
-            distance = max(abs(each.mean), (margin or 0.0) - abs(each.mean))
+            distance = max(abs(mean), (margin or 0.0) - abs(mean))
             needed = seeds_needed(distance, sd, burdens[i], alpha, paired=by_pairs[i])
         judged.append(
             Judged(
@@ -203,15 +207,15 @@ def judge(
                 family=family,
                 burden=burdens[i],
                 n=n,
-                mean=each.mean,
-                interval=each.interval(confidence),
+                mean=mean,
+                interval=Interval(mean - reach, mean + reach),
                 paired=by_pairs[i],
                 p=p[i],
-                p_permutation=each.p_permutation,
+                p_permutation=p_permutation,
                 p_holm=math.nan if math.isnan(p[i]) else adjusted[i],
                 verdict=verdict,
                 words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
-                below_noise_floor=noise_floor is not None and abs(each.mean) <= noise_floor,
+                below_noise_floor=noise_floor is not None and abs(mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
                 seeds_needed=needed,
                 confidence=confidence,
@@ -249,35 +253,15 @@ def _times(level: Callable[[float], float], alpha: float) -> Callable[[float], f
     return times
 
 
-@dataclass(frozen=True)
-class _Tested:
-    """A comparison's estimate and p-values, NaN where they cannot be computed."""
-
-    difference: Difference
-    p: float
-    p_permutation: float
-
-    @property
-    def mean(self) -> float:
-        return float(self.difference.mean)
-
-    @property
-    def se(self) -> float:
-        return float(self.difference.se)
-
-    def interval(self, confidence: float) -> Interval:
-        reach = float(self.difference.reach(confidence))
-        return Interval(self.mean - reach, self.mean + reach)
-
-    def p_equivalent(self, margin: float) -> float:
-        return math.nan if math.isnan(self.p) else float(self.difference.p_equivalent(margin))
+_Tested = tuple[Difference, float, float]
+"""The estimate of a comparison, the p of the rule, and that of the permutation or sign-flip test beside it."""
 
 
 @functools.lru_cache(maxsize=8)  # a report judges the same comparisons by other margins, too
 def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, tested: bool) -> list[_Tested]:
-    """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, no p.
+    """Each comparison tested; those of equally many runs at once. Of an invalid one, or of too few runs, p is NaN.
 
-    Unless ``tested``, of none: nobody looks before the first look.
+    Unless ``tested``, of all: nobody looks before the first look.
     """
     if bad := [d for c in comparisons for d in c.deltas if not math.isfinite(d)]:
         raise ValueError(f"not finite: {', '.join(map(str, bad))}")
@@ -297,7 +281,7 @@ def _tests(comparisons: tuple[Comparison, ...], by_pairs: tuple[bool, ...], *, t
             p, beside = rule(arms[0], arms[1]) if tells else (estimate.p, np.zeros(0))
         for k, i in enumerate(rows):
             p_values = (float(p[k]), float(beside[k])) if tells else (math.nan, math.nan)
-            results[i] = _Tested(Difference(estimate.mean[k], estimate.se[k], estimate.freedom[k]), *p_values)
+            results[i] = Difference(estimate.mean[k], estimate.se[k], estimate.freedom[k]), *p_values
     return [results[i] for i in range(len(comparisons))]
 
 
