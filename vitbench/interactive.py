@@ -264,18 +264,15 @@ class Study:
         import pandas as pd
 
         from vitbench.analysis.image_outcomes import of_bits
-        from vitbench.store import TrainValues
 
         frames = []
         finished = self.view.train.loc[self.view.train["state"] == "ok", ["trial_id", "cell", "seed"]]
         about = {trial_id: (cell, seed) for trial_id, cell, seed in finished.itertuples(index=False)}
-        standing = [self.view.results.standing[trial_id] for trial_id in about]
-        for attempt, record in self.view.study.records_of(standing):
-            values = record.values
-            if isinstance(values, TrainValues) and values.test_right is not None:
+        for trial_id, _, values in self.view.values_of_runs(about):
+            if values.test_right is not None:
                 correct = of_bits(values.test_right, values.test_images)
-                cell, seed = about[attempt.trial_id]
-                of_run = {"trial_id": attempt.trial_id, "cell": cell, "seed": seed, "image": range(len(correct))}
+                cell, seed = about[trial_id]
+                of_run = {"trial_id": trial_id, "cell": cell, "seed": seed, "image": range(len(correct))}
                 frames.append(pd.DataFrame({**of_run, "correct": correct}))
         columns = ["trial_id", "cell", "seed", "image", "correct"]
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from vitbench.memory import hand_back
 from vitbench.report.document import Block
 from vitbench.report.groups import Environments, Group, TimeGroup, of_environment
 from vitbench.report.text import Md, accuracy_decimals, escape
-from vitbench.store import StudyFolder
+from vitbench.store import StudyFolder, TrainValues
 from vitbench.store.attempts import finished as has_ended
 from vitbench.store.trials import Trials
 
@@ -154,6 +154,13 @@ class View:
     def done(self, group: Group, columns: Sequence[str] = (), *, judged: bool = False) -> pd.DataFrame:
         """The finished training runs of a group; see :meth:`runs`."""
         return grouped.finished(of_environment(self.runs(group.device, columns, judged=judged), group.environment))
+
+    def values_of_runs(self, trials: Iterable[str]) -> Iterator[tuple[str, TrainTrial, TrainValues]]:
+        """Id, trial and values of the finished training runs among some trials, as their records have them."""
+        standing = (self.results.standing.get(trial_id) for trial_id in trials)
+        for attempt, record in self.study.records_of([attempt for attempt in standing if attempt]):
+            if isinstance(record.trial, TrainTrial) and isinstance(record.values, TrainValues):
+                yield attempt.trial_id, record.trial, record.values
 
     def timings(self, group: TimeGroup) -> pd.DataFrame:
         """The planned timings of a group, a row for each cell, in whatever environment."""

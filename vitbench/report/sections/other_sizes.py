@@ -6,14 +6,12 @@ import pandas as pd
 
 from vitbench.analysis.paired import interval
 from vitbench.config.base import pair
-from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, table
 from vitbench.report.figures.charts import Colouring, Picture, Trends
 from vitbench.report.groups import Group
 from vitbench.report.output import Files
 from vitbench.report.text import Md, cut, escape, fixed, ranging, signed, spread
 from vitbench.report.view import MAX_CELLS, View
-from vitbench.store import TrainValues
 
 MOST_LINES = 8
 SHORT = "**Other image sizes{on}**, the highest mean and the best change in points (neither is tested): {sizes}."
@@ -65,14 +63,13 @@ def in_short(view: View) -> list[Md]:
 def frame(view: View, group: Group) -> pd.DataFrame:
     """A row for each cell, seed and size in a group: its test accuracy, and whether the model was trained at it."""
     runs = view.done(group, ["trial_id"])
-    standing, rows = view.results.standing, []
-    for _, record in view.study.records_of([standing[trial_id] for trial_id in runs["trial_id"]]):
-        if isinstance(record.trial, TrainTrial) and isinstance(record.values, TrainValues):
-            sizes = record.trial.train.test_sizes
-            accuracies = dict(zip(sizes, record.values.test_accuracies_at, strict=False))
-            accuracies[pair(record.trial.model.image_size)[0]] = record.values.test_accuracy_pct
-            rows += [(record.trial_id, record.trial.seed, size, size not in sizes, accuracy)
-                     for size, accuracy in sorted(accuracies.items())]  # fmt: skip
+    rows = []
+    for trial_id, trial, values in view.values_of_runs(runs["trial_id"]):
+        sizes = trial.train.test_sizes
+        accuracies = dict(zip(sizes, values.test_accuracies_at, strict=False))
+        accuracies[pair(trial.model.image_size)[0]] = values.test_accuracy_pct
+        rows += [(trial_id, trial.seed, size, size not in sizes, accuracy)
+                 for size, accuracy in sorted(accuracies.items())]  # fmt: skip
     numbers = pd.DataFrame(rows, columns=["trial_id", "seed", "image_size", "trained_at", "test_accuracy_pct"])
     cell_of = dict(zip(runs["trial_id"], runs["cell"], strict=True))
     return numbers.assign(cell=numbers["trial_id"].map(cell_of))[["cell", *numbers.columns]]

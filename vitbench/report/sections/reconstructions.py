@@ -24,14 +24,12 @@ CAPTION = (
 def section(view: View, files: Files) -> list[Block]:
     """Pictures of the first seed of the first ``MOST`` cells that were pre-trained without labels, equal ones once."""
     trained = [p for p in view.planned if isinstance(p.trial, TrainTrial) and p.trial.train.pretrain_epochs]
-    standing = view.results.standing
-    wanted = [planned for planned in trained if planned.id in standing]
-    records = view.study.records_of([standing[planned.id] for planned in wanted[:MOST]])
-    values_of = {attempt.trial_id: record.values for attempt, record in records}
+    wanted = [planned for planned in trained if planned.id in view.results.standing]
+    values_of = {trial_id: values for trial_id, _, values in view.values_of_runs(p.id for p in wanted[:MOST])}
     pictures: dict[str, tuple[TrainValues, list[str]]] = {}
     for planned in wanted[:MOST]:
         values = values_of.get(planned.id)
-        if isinstance(values, TrainValues) and values.reconstructions is not None and values.pretraining:
+        if values is not None and values.reconstructions is not None and values.pretraining:
             pictures.setdefault(values.reconstructions, (values, []))[1].append(planned.cell)
     blocks: list[Block] = []
     for number, (encoded, (values, cells)) in enumerate(pictures.items(), 1):

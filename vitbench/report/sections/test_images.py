@@ -10,7 +10,6 @@ from vitbench.report.groups import Group
 from vitbench.report.output import Files
 from vitbench.report.text import Md, escape, probability, ranging, signed
 from vitbench.report.view import MAX_CELLS, View
-from vitbench.store import TrainValues
 
 EXPLAINED = Md(
     "The test images are a sample, too. Each row compares a cell with {first}: the difference of their mean test "
@@ -57,11 +56,10 @@ def _outcomes(view: View, group: Group) -> dict[str, Right]:
     rows = view.done(group, ["trial_id"])
     rows = rows[rows["cell"].map(view.function_of) == rows["cell"]]
     of_trial, splits, outcomes = dict[str, np.ndarray](), set(), dict[str, list[np.ndarray]]()
-    wanted = [a for trial_id in rows["trial_id"] if (a := standing[trial_id]).file in having]
-    for attempt, record in view.study.records_of(wanted):
-        values = record.values
-        if isinstance(values, TrainValues) and values.test_right is not None:
-            of_trial[attempt.trial_id] = of_bits(values.test_right, values.test_images)
+    wanted = (trial_id for trial_id in rows["trial_id"] if standing[trial_id].file in having)
+    for trial_id, _, values in view.values_of_runs(wanted):
+        if values.test_right is not None:
+            of_trial[trial_id] = of_bits(values.test_right, values.test_images)
             splits.add((values.data_checksum, values.test_images))
     for trial_id, cell in zip(rows["trial_id"], rows["cell"], strict=True):
         if trial_id in of_trial:
