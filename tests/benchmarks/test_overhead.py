@@ -65,7 +65,7 @@ def vitbench(folder: Path, backend_name: str = "local") -> list[float]:
     with closing(open_backend(options)) as backend, Leases(options.study / "leases") as leases:
         (options.study / "checkpoints").mkdir()
         reporter = LiveReporter(Console(quiet=True))
-        session = Session(study, Trials.of(info.trials), reporter, lambda _: info, NO_ANALYSIS, options.stop, {})
+        session = Session(study, info.trials, reporter, lambda _: info, NO_ANALYSIS, options.stop, {})
         driver = Idle(session, backend, leases)
         driver.run()
     assert len(list((options.study / "records").glob("*.json"))) == COUNT

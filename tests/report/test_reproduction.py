@@ -26,7 +26,7 @@ from vitbench.report.sections import reproduce
 from vitbench.report.view import View
 from vitbench.runner.look_plan import Wanted, nothing_seen, nothing_stops
 from vitbench.runner.plan import KINDS, plan
-from vitbench.store import StudyFolder, StudyInfo, Trials
+from vitbench.store import StudyFolder, StudyInfo
 
 
 def commands_of(study: StudyFolder) -> list[list[str]]:
@@ -67,8 +67,8 @@ def test_the_command_of_a_reference_study_plans_its_trials(
     (tmp_path / "data" / images.name).symlink_to(images)
     lines = [line for line in commands_of(study) if line[1] != "explain"]
     least, most = ([planned_by(line, wanted) for line in lines] for wanted in (nothing_seen, nothing_stops))
-    least_ids, most_ids = ({i for info in plans for i in Trials.of(info.trials).ids()} for plans in (least, most))
-    assert least_ids <= set(Trials.of(study.info.trials).ids()) <= most_ids
+    least_ids, most_ids = ({i for info in plans for i in info.trials.ids()} for plans in (least, most))
+    assert least_ids <= set(study.info.trials.ids()) <= most_ids
     assert least_ids == most_ids or study.info.looks is not None
     assert {info.suite.name for info in least} == {study.info.suite.name}
 
@@ -82,7 +82,7 @@ def test_what_the_models_look_at_is_made_again_by_the_commands_of_the_report() -
     weights = Path("results") / study.info.suite.name / "weights"
     explained = {file.stem for file in (study.path / "explanations").iterdir()}
     assert {parsed(line)["checkpoint"] for line in others} == {weights / f"{i}.safetensors" for i in explained}
-    assert explained <= set(Trials.of(study.info.trials).ids())
+    assert explained <= set(study.info.trials.ids())
     assert "--keep-weights" not in "".join(commands_of(StudyFolder.read(REPOSITORY / "results/reference/mae-small"))[0])
 
 
@@ -90,7 +90,7 @@ def test_explanations_of_a_study_lie_where_its_command_put_it(tmp_path: Path) ->
     study = build(tmp_path / "study", factorial({"norm": ("pre", "post")}, seeds=tuple(range(6)), time=False))
     info = study.info.model_copy(update={"commands": (("run", "mine.toml", "--results", "else where"),)})
     (tmp_path / "study" / "study.json").write_text(info.to_json())
-    ids = Trials.of(info.trials).ids()
+    ids = info.trials.ids()
     folder = tmp_path / "study" / "explanations"
     folder.mkdir()
     for trial_id in [*ids[:2], "0" * 20]:

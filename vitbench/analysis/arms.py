@@ -23,7 +23,6 @@ from vitbench.analysis.sides import ComparisonError, Platform, Timing, benchmark
 from vitbench.config.base import digest
 from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo
-from vitbench.store.trials import Trials
 
 MOST_ARMS = 16  # Arms in one comparison: a table has columns for each
 LONGEST_NAME = 100  # Letters of the names that a folder is called after
@@ -172,8 +171,8 @@ def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
     frame = frame[frame["kind"] != "tune"]
     if frame.empty:
         raise ComparisonError(f"{path}: its plan holds nothing that is trained or timed")
-    numbers, first = Trials.of(study.info.trials).up_to_seed
-    places = dict(zip(Trials.of(study.info.trials).ids(), numbers, strict=True))
+    numbers, first = study.info.trials.up_to_seed
+    places = dict(zip(study.info.trials.ids(), numbers, strict=True))
     wanted = {results.standing[i].file for i in frame.loc[frame["kind"] == "time", "trial_id"] if i in results.standing}
     records = {
         record.trial_id: record

@@ -23,7 +23,7 @@ from vitbench.analysis.grouped import texts
 from vitbench.analysis.multiplicity import ALPHA, holm
 from vitbench.analysis.paired import CONFIDENCE
 from vitbench.analysis.timings import log_speed
-from vitbench.store import Samples, StudyInfo, Trials
+from vitbench.store import Samples, StudyInfo
 
 MARGIN = 0.05  # Fraction by which speeds may differ and still be equivalent
 SpeedVerdict = Literal["faster", "slower", "equivalent", "undecided", ""]
@@ -123,7 +123,7 @@ def widest(info: StudyInfo, processes: Mapping[str, Sequence[Samples]]) -> float
     Returns:
         The fraction; 0 where there is no interval that could become narrower.
     """
-    planned = {trial_id: Trials.of(info.trials).of_id(trial_id) for trial_id in processes}
+    planned = {trial_id: info.trials.of_id(trial_id) for trial_id in processes}
     rows = pd.DataFrame([
         {**planned[trial_id].axes, "repetition": number, "log_speed": log_speed(p.latencies_ms, p.baseline_ms)}
         for trial_id, samples in processes.items()

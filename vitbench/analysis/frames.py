@@ -20,7 +20,6 @@ from vitbench.config.suite import as_text
 from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.store import Epoch, PlannedTrial, StudyFolder, StudyInfo
 from vitbench.store.classes import Function, Functions
-from vitbench.store.trials import Trials
 
 PENDING = "pending"  # The state of a planned trial that has no record yet
 TRIAL = ("trial_id", "kind", "cell", "state", "reason", "attempts", "seed",
@@ -163,7 +162,7 @@ def _in_the_row_of(lent: pd.DataFrame, own: pd.Series) -> pd.DataFrame:
 
 def axes_of(study: StudyFolder) -> list[str]:
     """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
-    first = Trials.of(study.info.trials).up_to_seed[1]
+    first = study.info.trials.up_to_seed[1]
     given = [*study.info.axes, *(name for planned in first for name in planned.axes)]
     taken = {*TRIAL, *VALUES, *WHERE, *PLAN}
     return [name for name in dict.fromkeys(given) if name not in taken]
@@ -189,7 +188,7 @@ def level(value: Any) -> str:
 
 
 def _ids(study: StudyFolder, where: Places) -> dict[str, Any]:
-    return {"trial_id": pd.Series(_taken(Trials.of(study.info.trials).ids(), where), dtype=object)}
+    return {"trial_id": pd.Series(_taken(study.info.trials.ids(), where), dtype=object)}
 
 
 def _repeated(values: Sequence[Any], where: Places) -> Any:
@@ -212,7 +211,7 @@ def _of_finished(
     One by one, so that no second table is in memory.
     """
     results = results_of(study) if results is None else results
-    trials = Trials.of(study.info.trials)
+    trials = study.info.trials
     places: dict[str, int] = {}
     for place, (trial_id, of_kind) in enumerate(trials.kinds()):
         if of_kind == kind and (attempt := results.standing.get(trial_id)) and attempt.state == "ok":
@@ -238,7 +237,7 @@ def _taken(values: Sequence[Column], where: Places) -> list[Column]:
 
 def _planned(study: StudyFolder) -> dict[str, list[Any]]:
     """The columns of the trials' frame that the plan alone decides."""
-    trials = Trials.of(study.info.trials)
+    trials = study.info.trials
     numbers, first = trials.up_to_seed
     axes, function_of, cells = axes_of(study), Functions(), dict[Function, str]()
     rows = [_row(study, p, axes, cells.setdefault(function_of(p), p.cell)) for p in first]

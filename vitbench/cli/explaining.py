@@ -94,11 +94,9 @@ def explain(
 def _of_cell(folder: Path, cell: str | None, seed: int | None) -> Path:
     """The file of weights of a cell's model in a study's folder."""
     from vitbench.config.trial import TrainTrial
-    from vitbench.store import StudyFolder, Trials
+    from vitbench.store import StudyFolder
 
-    trained = [
-        (p.cell, p.trial) for p in Trials.of(StudyFolder.read(folder).info.trials) if isinstance(p.trial, TrainTrial)
-    ]
+    trained = [(p.cell, p.trial) for p in StudyFolder.read(folder).info.trials if isinstance(p.trial, TrainTrial)]
     for name, trial in trained:
         file = folder / "weights" / f"{trial.id}.safetensors"
         if cell in {None, name} and seed in {None, trial.seed} and file.exists():

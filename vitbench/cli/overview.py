@@ -24,7 +24,7 @@ from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.turns import waiting
 from vitbench.runner.watch import PENDING, RUNNING, tally
-from vitbench.store import StudyFolder, StudyInfo, Trials
+from vitbench.store import StudyFolder, StudyInfo
 from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.store.leases import at_work
 from vitbench.store.study import study_folder
@@ -52,7 +52,7 @@ def print_plan(
         if text:
             console.print(escape(f"{label}: {text}"))
     console.print()
-    trials, refused, counts = Trials.of(info.trials), Counter[tuple[str, str]](), Counter[str]()
+    trials, refused, counts = info.trials, Counter[tuple[str, str]](), Counter[str]()
     printed = left = 0
     for i, ((trial_id, kind), number) in enumerate(zip(trials.kinds(), trials.up_to_seed[0], strict=True)):
         counts[kind] += 1
@@ -115,7 +115,7 @@ def _costs(
 def print_status(study: StudyFolder, console: Console) -> None:
     """Counts by state, then everything that is not ok, with its reason."""
     tried = study.attempts()
-    planned = {trial_id: tried.get(trial_id, []) for trial_id in Trials.of(study.info.trials).ids()}
+    planned = {trial_id: tried.get(trial_id, []) for trial_id in study.info.trials.ids()}
     outside = sum(len(attempts) for trial_id, attempts in tried.items() if trial_id not in planned)
     working, most = at_work(study.path / "leases"), study.info.suite.max_attempts
     busy = {each.trial_id for each in working if not finished(planned.get(each.trial_id, []), most)}

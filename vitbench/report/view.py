@@ -28,7 +28,6 @@ from vitbench.report.groups import Environments, Group, TimeGroup, of_environmen
 from vitbench.report.text import Md, accuracy_decimals, escape
 from vitbench.store import StudyFolder, TrainValues
 from vitbench.store.attempts import finished as has_ended
-from vitbench.store.trials import Trials
 
 MEAN, STD, LOW, HIGH = (f"{grouped.ACCURACY}_{of}" for of in ("mean", "std", "low", "high"))
 
@@ -48,7 +47,7 @@ class View:
     def __init__(self, study: StudyFolder) -> None:
         self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None  # filled by by_axis.judged when first asked
         self.study = study
-        _, self.planned = Trials.of(study.info.trials).up_to_seed  # of those that differ in the seed alone the first
+        _, self.planned = study.info.trials.up_to_seed  # of those that differ in the seed alone the first
         self.results = results_of(study)
         self.damaged = study.set_aside()  # (name, reason) of files that are no records, set aside now or earlier
         self.trials = frames.trials_frame(study, self.results)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vitbench.runner.plan import KINDS
 from vitbench.runner.turns import waiting
 from vitbench.store import Attempt, Record, StudyError, StudyFolder
 from vitbench.store.attempts import finished, standing
@@ -15,7 +16,6 @@ from vitbench.store.leases import AtWork, at_work
 
 PENDING, RUNNING = "pending", "running"
 LATEST = 8  # Results that are shown as the latest ones
-KINDS = ("tune", "train", "time")  # Kinds of trials, in the order in which they are run
 RATED = 40  # Latest results of a kind whose pace says how long the others will take
 
 

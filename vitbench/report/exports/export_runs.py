@@ -16,7 +16,6 @@ from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.errors import UserError
 from vitbench.report.view import View
 from vitbench.store import Epoch, PlannedTrial, Record, TrainValues
-from vitbench.store.trials import Trials
 
 EXTRAS: Mapping[str, Sequence[str]] = {
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
@@ -115,7 +114,7 @@ class TrackedRun:
 
 def runs(view: View) -> Iterator[TrackedRun]:
     """The record that stands for each planned trial, in no order; a trial without one has no run."""
-    trials = Trials.of(view.study.info.trials)
+    trials = view.study.info.trials
     planned = set(trials.ids())
     standing = [attempt for trial_id, attempt in view.results.standing.items() if trial_id in planned]
     for _, record in view.study.records_of(standing):

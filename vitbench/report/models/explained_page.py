@@ -17,7 +17,6 @@ from vitbench.report.text import Md, escape
 from vitbench.report.view import View
 from vitbench.store import Epoch
 from vitbench.store.explanation import FOLDER, SUFFIX, BadExplanation, Explanation, read_explanation
-from vitbench.store.trials import Trials
 from vitbench.wording import plural
 
 MOST = 3  # Explanations in a study's report; each has a dozen pictures, and more cannot be seen beside one another
@@ -83,7 +82,7 @@ def in_short(view: View) -> list[Md]:
 def _kept(view: View) -> tuple[list[ShownModel], dict[str, str], int]:
     """The models that are shown, name → why another one's explanation cannot be read, and how many there are."""
     files = {file.stem: file for file in sorted((view.study.path / FOLDER).glob(f"*{SUFFIX}"))}
-    trials = Trials.of(view.study.info.trials)
+    trials = view.study.info.trials
     planned = [trials[index] for index, trial_id in enumerate(trials.ids()) if trial_id in files] if files else []
     trained = [(each, each.trial.seed) for each in planned if isinstance(each.trial, TrainTrial)]
     models, unread = list[ShownModel](), dict[str, str]()

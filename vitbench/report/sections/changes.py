@@ -13,7 +13,6 @@ from vitbench.report.text import Md, escape, listed
 from vitbench.report.view import View
 from vitbench.store.asked import CELLS, GOAL, HYPOTHESIS, SEEDS, TUNED, asked, by_cell
 from vitbench.store.history import Ended, Step, ended
-from vitbench.store.trials import Trials
 from vitbench.wording import plural
 
 MOST = 6  # Changes that are named before they are counted
@@ -183,7 +182,7 @@ def gone(view: View, *, again: bool) -> Facts:
     lost = {each.trial_id for each in view.study.history.finished()
             if hash(each) not in there and f"{each.trial_id}-{each.attempt}" not in aside}  # fmt: skip
     if ids := {trial_id for trial_id in lost if bool(ended(tried.get(trial_id, ()))) == again}:
-        trials = Trials.of(view.study.info.trials)
+        trials = view.study.info.trials
         named = [escape(trials.of_id(trial_id).description) for trial_id in trials.ids() if trial_id in ids]
         more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
         of_none = [f"{len(ids) - len(named)} of no planned cell"] if len(ids) > len(named) else []

@@ -15,7 +15,6 @@ from vitbench.report.document import Block, table
 from vitbench.report.output import Files
 from vitbench.report.text import Md, bold, cut, escape, fixed
 from vitbench.report.view import View
-from vitbench.store.trials import Trials
 
 MAX_ROWS = 50  # Cells of the table; the CSV has them all
 EXPLAINED = Md("Validation accuracy (%) after the last epoch, mean over the tuning runs of each setting. Bold: chosen "
@@ -43,7 +42,7 @@ def section(view: View, files: Files) -> list[Block]:
 def frame(view: View) -> pd.DataFrame:
     """Every tuning run: cell, seed, setting, what became of it, and whether the cell went on with the setting."""
     chosen = {(p.trial.device, p.cell): p.setting for p in view.planned if p.trial.kind == "train"}
-    tuned = Trials.of(view.study.info.trials).where(lambda _, kind: kind == "tune")
+    tuned = view.study.info.trials.where(lambda _, kind: kind == "tune")
     tried = {trial_id: attempt for trial_id in tuned.ids() if (attempt := view.results.standing.get(trial_id))}
     measured = view.results.of("attempts", [attempt.file for attempt in tried.values()]).set_index("file")
     rows = []
