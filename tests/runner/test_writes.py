@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import pkgutil
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -123,3 +126,17 @@ def test_f28_each_write_of_a_run_fails_once(tmp_path: Path, error: int) -> None:
         assert not [p for p in (place / "study").rglob("*") if p.suffix in {".tmp", ".corrupt"}], f"write {number}"
         assert not at_work(place / "study" / "leases"), f"write {number}"
     assert ended > writes / 2
+
+
+def test_a_folder_for_temporary_files_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can tell a stray there: what another vitbench has stays."""
+
+    def flock(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(local, "fcntl", SimpleNamespace(flock=flock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with local.scratch() as one:
+        with local.scratch() as other:
+            assert one.is_dir() and other.is_dir() and one != other
+        assert one.is_dir() and not other.is_dir()

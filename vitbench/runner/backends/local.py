@@ -103,32 +103,44 @@ def scratch() -> Iterator[Path]:
     The owner of a folder has a lock on it, which ends with the owner: process numbers mean nothing to a vitbench in
     another namespace, a container, that has the same folder for temporary files.
     """
-    for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getuid()}-*"):
-        if (handle := _lock_folder(stray)) is not None:
-            shutil.rmtree(stray, ignore_errors=True)
-            os.close(handle)
-    handle = None
-    while handle is None:  # until none is taken for a stray before it is locked
+    with contextlib.suppress(OSError):  # where nothing can be locked, nobody can tell a stray, and none is removed
+        for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getuid()}-*"):
+            if (of_stray := _lock_folder(stray)) is not None:
+                shutil.rmtree(stray, ignore_errors=True)
+                os.close(of_stray)
+    handle: int | None = None
+    while True:
         folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getuid()}-", ignore_cleanup_errors=True)
-        handle = _lock_folder(Path(folder.name))
+        with contextlib.suppress(OSError):
+            if (handle := _lock_folder(Path(folder.name))) is None:
+                continue  # it was taken for a stray before it was locked
+        break
     with folder as name:
         try:
             yield Path(name)
         finally:
-            os.close(handle)
+            if handle is not None:
+                os.close(handle)
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """Take the lock on a folder, and the handle that holds it; None where another has it, or the folder is gone."""
+    """Take the lock on a folder, and the handle that holds it; None where another has it, or the folder is gone.
+
+    Raises:
+        OSError: on a file system without locks, as network ones may be.
+    """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         os.close(handle)
         return None
+    except OSError:
+        os.close(handle)
+        raise
     if folder.is_dir():
         return handle
     os.close(handle)
