@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build
+from tests.report.builders import CPU, CellPlan, Plan, build
 from tests.runner.runs import here
 from vitbench.report.comparisons.leaderboard import leaderboard
 from vitbench.store import StudyFolder
@@ -57,6 +57,14 @@ def test_a_study_that_is_given_twice_counts_once_and_numbers_are_those_of_its_re
     lines = [line for line in once.stdout.splitlines() if " ± " in line]
     accuracies = re.findall(r"[0-9.]+ ± [0-9.]+", "\n".join(lines))
     assert len(accuracies) == len(lines) > 3 and all(accuracy in report for accuracy in accuracies)
+
+
+def test_a_cell_that_was_trained_in_two_environments_says_in_which(tmp_path: Path) -> None:
+    changed = CPU.model_copy(update={"code": "0" * 12})
+    build(tmp_path / "mine", Plan([CellPlan("a", {"depth": 1})], seeds=(0, 1, 2, 3), time=False,
+                                  environment=lambda _, seed: CPU if seed < 2 else changed))  # fmt: skip
+    done = here("leaderboard", str(tmp_path / "mine"))
+    assert "mine, cpu A" in done.stdout and "mine, cpu B" in done.stdout, done.stdout
 
 
 def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:

@@ -158,8 +158,9 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
         for head in ("", "cell", "study", "test accuracy (%)", "seeds", "parameters (M)"):
             table.add_column(head, justify="left" if head in {"cell", "study"} else "right", overflow="fold")
         for row in rows.head(top).to_dict("records"):
+            study = ", ".join(filter(None, (row["study"], row["on"])))
             accuracy, size = spread(row[MEAN], row[STD], 1), significant(row["parameters"] / 1e6)
-            table.add_row(str(row["rank"]), Text(row["cell"]), Text(row["study"]), accuracy, str(row["n"]), size)
+            table.add_row(str(row["rank"]), Text(row["cell"]), Text(study), accuracy, str(row["n"]), size)
         console.print(table)
         if len(rows) > top:
             console.print(Text(f"and {len(rows) - top:,} more (--top, --csv)", style="dim"))

@@ -15,7 +15,7 @@ from vitbench.store import StudyFolder
 from vitbench.wording import plural
 
 COLUMNS = (
-    "board", "images", "recipe", "rank", "study", "cell", "device", "n", MEAN, STD, "low", "high", "parameters",
+    "board", "images", "recipe", "rank", "study", "cell", "device", "on", "n", MEAN, STD, "low", "high", "parameters",
     "forward_flops",
 )  # fmt: skip
 
@@ -25,8 +25,9 @@ def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None
     implementations are one row; no test compares cells of different studies.
 
     Columns: board (a number for each combination of images and recipe, the one with most cells first), images, recipe
-    (in words); rank, on its board; study (its folder), cell, device, n (seeds), test_accuracy_pct_mean and _std, low
-    and high (ends of its 95 % interval, percent), parameters, forward_flops (of one image).
+    (in words); rank, on its board; study (its folder), cell, device, on (of a study with several
+    devices or environments the one, as its report names it), n (seeds), test_accuracy_pct_mean and _std, low and high
+    (ends of its 95 % interval, percent), parameters, forward_flops (of one image).
 
     Args:
         having: field of the model → its value as text; cells with others are left out.
@@ -43,7 +44,7 @@ def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None
 
 
 def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    info = view.study.info
+    info, labels = view.study.info, {(each.device, each.environment): each.label for each in view.groups}
     for row in view.by_cell.to_dict("records"):
         trial, other = view.trained[row["cell"]], view.function_of[row["cell"]] != row["cell"]
         # Equivalent implementations are one row.
@@ -57,7 +58,8 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
         yield {
             "key": digest([info.data_identity or info.data_name, body.get("data"), body.get("train")]),
             "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": name,
-            "cell": row["cell"], "device": row["device"], "n": row["n"], MEAN: row[MEAN], STD: row[STD],
+            "cell": row["cell"], "device": row["device"],
+            "on": labels.get((row["device"], row["environment"]), ""), "n": row["n"], MEAN: row[MEAN], STD: row[STD],
             "low": row[LOW], "high": row[HIGH],
             "parameters": row["parameters"], "forward_flops": row["forward_flops"],
         }  # fmt: skip
