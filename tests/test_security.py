@@ -238,7 +238,7 @@ def test_lone_surrogates_are_shown_not_raised(tmp_path: Path, capsys: pytest.Cap
     suite_file(tmp_path)
     with chdir(tmp_path), pytest.raises(SystemExit) as end:
         main(["plan", "suite.toml", "--set", "model.\udcff=3"])
-    assert end.value.code == 2 and "suite.toml: model.: " in capsys.readouterr().err
+    assert end.value.code == 2 and "suite.toml: model: " in capsys.readouterr().err
 
 
 def test_a_record_holds_no_environment_no_host_and_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
