@@ -95,13 +95,15 @@ class Stopwatch:
     """Time between laps, in milliseconds, without making the device wait where it has events of its own."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device, self.by_host = device, device.type == "cpu"  # whose work is done when the host goes on
         self._events: list[torch.cuda.Event] = []
         self._times: list[float] = []
 
     def lap(self) -> None:
         """Mark this point of the device's work."""
-        if self.device.type == "cuda":
+        if self.by_host:
+            self._times.append(time.perf_counter())
+        elif self.device.type == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record()
             self._events.append(event)

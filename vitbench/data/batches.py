@@ -137,6 +137,9 @@ class Batches:
             wiped = tuple(each[part] for each in draws.wiped)
             patches = None if draws.patches is None else draws.patches[part].long()
             whole = Batch(pixels, self.images.labels[chosen], self.data.normalise, wiped, mixes, patches)
+            if self.chunk == 1:
+                yield whole
+                continue
             for begin in range(0, len(whole), size):
                 yield whole[begin : begin + size]
 
