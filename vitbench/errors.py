@@ -8,5 +8,5 @@ class UserError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook prints of it: no frames, as on the command line. IPython looks for this name."""
+        """Print it in a notebook as on the command line, without frames. IPython looks for a method of this name."""
         return [f"{type(self).__name__}: {self}"]

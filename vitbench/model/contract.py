@@ -19,8 +19,8 @@ SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, h
 """The model that components are tried in."""
 
 STEPS, TOLERANCE = (1e-6, 1e-3), 1e-2
-"""Of finite differences, and how far from them the gradient may be beside its size. A short step seldom crosses a kink;
-the long one is for what computes in float32 whatever it is given."""
+"""Step sizes of finite differences, and how far the gradient may be from them, relative to its norm. A short step
+seldom crosses a kink; the long one is for components that compute in float32 whatever their input is."""
 
 Check = Callable[[str, str, torch.device], str]  # Slot, name and device → what is wrong; empty where nothing is
 
@@ -94,6 +94,7 @@ def has_its_derivatives(slot: str, name: str, device: torch.device) -> str:
         direction, gradient = normal(tensor.shape), tensor.grad
         if gradient is None:
             return f"{what} has no gradient"
+        # A gradient may be zero: softmax ignores a bias that all scores share
         slope, allowed = float((gradient * direction).sum()), TOLERANCE * (float(gradient.norm()) + 1e-3)
         if not any(abs(_slope(output, tensor, direction, step) - slope) <= allowed for step in STEPS):
             wrong.append(what)

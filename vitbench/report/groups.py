@@ -142,7 +142,7 @@ class Environments:
     def of(self, rows: pd.DataFrame) -> list[tuple[str, str]]:
         """(key, letter) of the environments in which some of the trials have a result, in the order of their letters.
 
-        The letter is empty where there is but one, which need not be told from others.
+        Where there is only one, its letter is empty.
         """
         keys = self._in_order(_keys(rows[_has_result(rows)]).drop_duplicates())
         return [(key, self.letter(key) if len(keys) > 1 else "") for key in keys]

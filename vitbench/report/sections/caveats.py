@@ -8,8 +8,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from vitbench.analysis.grouped import NoiseFloor, unlike_batches
+from vitbench.analysis.grouped import NoiseFloor
 from vitbench.analysis.results import MOVING
+from vitbench.analysis.same_batches import unlike_batches
 from vitbench.config.dead_fields import dead
 from vitbench.config.recipe import TrainSpec
 from vitbench.config.suite import as_text
