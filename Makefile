@@ -1,6 +1,6 @@
 # vitbench: everything that is done by hand. Each target makes the environment first, if it is missing or out of date.
 #
-#   make ablations                      run the default suite and render its report
+#   make ablations                      run the default suite, print the answer and render its report
 #   make ablations SUITE=ablations/attention-ladder.toml
 #   make test | bench | report | docs | lint | audit | setup | browser | latex | clean
 #

@@ -113,7 +113,7 @@ def test_every_command_and_every_piece_of_code_runs(tmp_path: Path, lossless: Pa
     printed = run(BLOCKS["README"], tmp_path)
     guide = [block for page, blocks in BLOCKS.items() if page not in ("README", "timing") for block in blocks]
     run(guide, tmp_path, at)
-    answer = printed["vitbench report results/my-suite --print"]
+    answer = printed["vitbench report results/my-suite"]
     assert re.search(r"sinusoidal_2d.*\bbetter\b", answer), "the first example ends in an answer"
     assert (tmp_path / "reports" / "my-suite" / "report.md").is_file()
     reported = sh("vitbench report results/mine", tmp_path)  # without the plug-in: records name it, and are enough

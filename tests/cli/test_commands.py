@@ -178,7 +178,9 @@ def test_run_status_report_and_load(tmp_path: Path) -> None:
     report = here("report", "results/small", cwd=tmp_path)
     assert report.returncode == 0, report.stderr
     page = tmp_path / "reports" / "small" / "index.html"
-    assert report.stdout.startswith("reports/small/index.html  (")
+    answer, page_printed = report.stdout.strip().rsplit("\n", 1)
+    assert page_printed.startswith("reports/small/index.html  (") and answer.startswith("Small\n")
+    assert here("report", "results/small", "--print", "short", cwd=tmp_path).stdout.strip() == answer
     assert "unsupported" in page.read_text() and list((page.parent / "figures").glob("*.png"))
     frame = load(tmp_path / "results" / "small")
     assert len(frame) == 6 and set(frame["state"]) == {"ok", "unsupported"}

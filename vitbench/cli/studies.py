@@ -22,6 +22,7 @@ from vitbench.config.suite import ExpandedSuite
 from vitbench.config.suite_errors import TooManyTrials
 
 if TYPE_CHECKING:
+    from vitbench.report.view import View
     from vitbench.runner.run import Options
     from vitbench.store import Samples, StudyFolder, StudyInfo
 
@@ -323,22 +324,28 @@ def pack(study: Path) -> None:
     "of a tracker.",
 )
 def report(study: Path | None, out: Path | None, printed: str | None, exports: tuple[str, ...]) -> None:
-    """Render the report of the study in the folder STUDY; of a folder of studies all of them, with an index.html."""
+    """Render the report of the study in the folder STUDY, and print its answer; of a folder of studies render all of
+    them, with an index.html.
+    """
     if printed not in (None, "tables", "short"):  # the folder, where it comes after the option
         if study is not None:
             raise click.UsageError(f'--print "{printed}": give nothing, or short')
         study, printed = Path(printed), "tables"
     if study is None:
         raise click.UsageError("Missing argument 'STUDY'.")
+    from vitbench.report.formats.terminal import SECTIONS, SUMMARY
+    from vitbench.report.view import View
+    from vitbench.store import StudyFolder
+
     if printed:
         if out or exports:
             raise click.UsageError("--print writes no report: leave out --out and --export")
-        _print_report(study, short=printed == "short")
+        opened = StudyFolder.read(study)
+        _print_report(View(opened), [SUMMARY] if printed == "short" else SECTIONS)
+        _print_damaged(opened)
         return
     from vitbench.report.exports.export_runs import require
     from vitbench.report.study_report import render, render_all, studies_in
-    from vitbench.report.view import View
-    from vitbench.store import StudyFolder
 
     for name in exports:
         require(name)  # what is missing is said before anything is drawn
@@ -352,22 +359,23 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
     opened = StudyFolder.read(study)
     view = View(opened)
     page = render(view, folder, exports=exports)
-    for damaged in opened.damaged:
-        console.print(f"[yellow]set aside[/] {escape(damaged)}")
+    _print_report(view, [SUMMARY])
+    _print_damaged(opened)
     states = Counter(attempt.state for attempt in view.results.standing.values())
     console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))
 
 
-def _print_report(study: Path, *, short: bool) -> None:
-    """Print the part of a report that a terminal shows."""
-    from vitbench.report.formats.terminal import SECTIONS, SUMMARY, printed
+def _print_report(view: View, titles: Sequence[str]) -> None:
+    """Print the sections of a report that have one of some titles."""
+    from vitbench.report.formats.terminal import printed
     from vitbench.report.output import Files
     from vitbench.report.study_report import compose
-    from vitbench.report.view import View
-    from vitbench.store import StudyFolder
 
-    console, opened = Terminal(soft_wrap=False), StudyFolder.read(study)
-    for part in printed(compose(View(opened), Files()), console.width, [SUMMARY] if short else SECTIONS):
+    console = Terminal(soft_wrap=False)
+    for part in printed(compose(view, Files(), titles), console.width):
         console.print(part)
-    for damaged in opened.damaged:
-        console.print(f"[yellow]set aside[/] {escape(damaged)}")
+
+
+def _print_damaged(study: StudyFolder) -> None:
+    for damaged in study.damaged:
+        Terminal().print(f"[yellow]set aside[/] {escape(damaged)}")

@@ -109,10 +109,13 @@ def render(view: View, out: Path, draw: Draw = drawn, exports: Collection[str] =
         return files.write(out, document)
 
 
-def compose(view: View, files: Files) -> Document:
-    """A study's report; its figures and tables are added to ``files``. Suite positions-small is "Positions small"."""
+def compose(view: View, files: Files, titles: Collection[str] | None = None) -> Document:
+    """A study's report, or its sections of some titles; its figures and tables are added to ``files``.
+
+    Suite positions-small is "Positions small".
+    """
     sections, name = [], view.study.info.suite.name.replace("-", " ").replace("_", " ")
-    for part in PARTS:
+    for part in PARTS if titles is None else [part for part in PARTS if part.title in titles]:
         sections.append(Section(part.title, part.blocks(view, files), part.folded))
         view.hand_back()
     return Document(name[:1].upper() + name[1:], summary.opening(view), [each for each in sections if each.blocks])

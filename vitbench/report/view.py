@@ -24,6 +24,7 @@ from vitbench.config.base import by_identity, uncollected
 from vitbench.config.trial import TrainTrial
 from vitbench.memory import hand_back
 from vitbench.report.document import Block
+from vitbench.report.figures.colours import PALETTE
 from vitbench.report.groups import Environments, Group, TimeGroup, of_environment
 from vitbench.report.text import Md, accuracy_decimals, escape
 from vitbench.store import StudyFolder, TrainValues
@@ -354,6 +355,10 @@ class View:
             return {"cell": escape(cells[0])}
         values = {axis: dict.fromkeys(self.values_of[cell][axis] for cell in cells) for axis in named}
         return {self.axis_names[axis]: escape(JOIN.join(values[axis])) for axis in named}
+
+    def in_colour(self, drawn: Sequence[str]) -> Sequence[str]:
+        """Cells that have a colour each: all of the study, for them to look alike in each figure, or those drawn."""
+        return [*self.values_of] if len(self.values_of) <= len(PALETTE) else drawn
 
     @cached_property
     def values_of(self) -> dict[str, dict[str, str]]:

@@ -35,16 +35,15 @@ COLOURS = {"good": "green", "bad": "red", "same": "blue", "open": "yellow"}
 JUDGED = frozenset({"verdict", "outcome"})  # Columns whose words have a colour
 
 
-def printed(document: Document, width: int, sections: Sequence[str] = SECTIONS) -> Iterator[RenderableType]:
-    """A report for a terminal of a width in characters: the question, the answer, and the tables of some sections."""
+def printed(document: Document, width: int) -> Iterator[RenderableType]:
+    """A report for a terminal of a width in characters: the question, the answer, and the tables of its sections."""
     yield Text(document.title, style="bold")
     yield from (Text(plain(block if isinstance(block, str) else block.text)) for block in document.opening
                 if isinstance(block, (str, Note, Byline)))  # fmt: skip
     for section in document.sections:
-        if section.title in sections:
-            yield Text(f"\n{section.title}", style="bold")
-            for block in section.blocks:
-                yield from _shown(block, section.title, width)
+        yield Text(f"\n{section.title}", style="bold")
+        for block in section.blocks:
+            yield from _shown(block, section.title, width)
 
 
 def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:

@@ -94,7 +94,7 @@ def _of_names(view: View, group: Group, cells: Sequence[str]) -> Layout:
     ranked = [cell for cell in view.ranked(group.device) if cell in set(cells)]
     named = ranked if len(ranked) <= MAX_NAMED_CURVES else ranked[: MAX_NAMED_CURVES - 1]
     others = OTHERS if len(named) < len(ranked) else ""
-    colouring = Colouring("", named, named if len(ranked) > 1 else [], others)
+    colouring = Colouring("", view.in_colour(named), named if len(ranked) > 1 else [], others)
     colour_of = {cell: cell if cell in named else OTHERS for cell in cells}
     return "", [""], colouring, dict.fromkeys(cells, ""), colour_of, []
 

@@ -33,7 +33,7 @@ def section(view: View, files: Files) -> list[Block]:
         return [
             table(lines, right={name for line in lines for name in line} - {"cell"}),
             *cut(len(order), MAX_CELLS, "cell"),
-            *files.pictures([_picture(numbers, group, order)] if len(order) <= MOST_LINES else []),
+            *files.pictures([_picture(view, numbers, group, order)] if len(order) <= MOST_LINES else []),
             Md(f"As numbers: {files.table(f'other-sizes{group.ending}', numbers)}."),
         ]
 
@@ -95,11 +95,11 @@ def _line(view: View, numbers: pd.DataFrame, cell: str) -> dict[str, Md]:
     return line
 
 
-def _picture(numbers: pd.DataFrame, group: Group, order: list[str]) -> Picture:
+def _picture(view: View, numbers: pd.DataFrame, group: Group, order: list[str]) -> Picture:
     points = numbers[["cell", "image_size", "test_accuracy_pct"]].set_axis(["colour", "at", "value"], axis=1)
     points = points.assign(at=points["at"].astype("float64"), place=points["colour"].map(order.index))
     points = points.sort_values(["place", "at"], kind="stable").drop(columns="place")
     alt, sizes = f"Test accuracy by image size on {group.name}", sorted(points["at"].unique())
-    colouring = Colouring("cell", order, order)
+    colouring = Colouring("cell", view.in_colour(order), order)
     chart = Trends("image size (pixels)", "test accuracy (%)", sizes, points, colouring, logarithmic=False)
     return Picture(f"other-sizes{group.ending}", chart, alt, f"{alt}: points are single runs, lines join their means.")

@@ -243,7 +243,7 @@ def _picture(view: View, each: Weighed, caption: str) -> Picture:
         cell=drawn.index, colour=list(colour_of.values()),
         **{MARKED: drawn[MARKED].astype(bool), STANDING: drawn[STANDING].where(~drawn[MARKED].astype(bool), "")},
     )[[*SPOT]]  # fmt: skip
-    colours, values = set(colour_of.values()), list(colour_of) if by_name else view.axes.get(axis, ())
+    colours, values = set(colour_of.values()), view.in_colour([*colour_of]) if by_name else view.axes.get(axis, ())
     smallest, largest = cells[VALUE].min(), cells[VALUE].max()
     chart = Front(
         costs.label, TEST, costs.cheap, frame,

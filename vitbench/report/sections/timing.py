@@ -137,5 +137,5 @@ def _points(view: View, rows: pd.DataFrame, colour_by: Sequence[str]) -> tuple[C
     frame = pd.DataFrame(points, columns=["setting", "colour", "flops_per_byte", "flops_per_s"])
     colours = [*frame["colour"].unique()]
     # A value has the colour that it has in the other pictures of the axis, whatever else was timed.
-    values = view.axes[axis] if axis else colours
+    values = view.axes[axis] if axis else view.in_colour(colours)
     return Colouring(axis or "cell", values, [value for value in values if value in colours]), frame, common
