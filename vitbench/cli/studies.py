@@ -260,7 +260,7 @@ def _run(suite: ExpandedSuite, results: Path | None, options: Options) -> int:
     if ended.signal is not None:
         console.print("stopped; the same command goes on from here")
     else:
-        console.print(escape(f"what came out: vitbench report {shlex.quote(str(ended.study.path))} --print"))
+        console.print(escape(f"what came out: vitbench report {shlex.quote(str(ended.study.path))}"))
     return ended.status
 
 
