@@ -105,6 +105,14 @@ def one_seed(cells: int) -> Plan:
     return factorial(SMALL if cells == 4 else many, modes=("inference",))
 
 
+@pytest.mark.parametrize("name", ["positions-small", "resolution-small"])
+def test_a_cell_has_one_colour_in_all_figures(name: str) -> None:
+    coloured = [c for c in charts_of(reference(name)) if isinstance(c, Curves | Front | Trends)]
+    assert len({type(chart) for chart in coloured}) > 1
+    pairs = {pair for chart in coloured for pair in colours.colours_of(chart.colouring).items()}
+    assert len(pairs) == len(dict(pairs)) > 3
+
+
 @pytest.mark.parametrize(
     ("cells", "plan"),
     [
