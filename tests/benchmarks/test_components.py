@@ -15,6 +15,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import Device, Level, Mode
 from vitbench.config.trial import SLOT, relevant
 from vitbench.devices import synchronise, unsupported
+from vitbench.model.contract import fitted
 from vitbench.timing.subject import Subject
 
 KIND: Device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -31,7 +32,7 @@ def timed(benchmark: BenchmarkFixture, slot: str, name: str, level: Level, mode:
 
     A GPU is given work and asked later: without waiting for it only the launch would be timed.
     """
-    spec = SPEC.model_copy(update={slot: name})
+    spec = fitted(SPEC, slot, name)
     if level in SLOT and spec.leaves_out(slot):
         pytest.skip("an empty sublayer takes no time: the block goes without it")
     trial = TimeTrial(

@@ -7,12 +7,16 @@ from typing import get_args
 import pytest
 import torch
 
+from vitbench import registry
 from vitbench.config import ModelSpec, TimeSpec, TimeTrial
 from vitbench.config.recipe import Level
 from vitbench.config.trial import relevant
+from vitbench.devices import unsupported
 from vitbench.model.build import build_model
+from vitbench.model.contract import fitted
 from vitbench.model.counting import forward_flops, parameters, training_flops
 from vitbench.model.exactness import Incorrect
+from vitbench.runner.cost import approximate_flops
 from vitbench.timing.sizes import count
 from vitbench.timing.subject import Subject
 
@@ -40,6 +44,19 @@ def test_every_level_runs_and_verifies(level: Level, mode: str, changes: dict[st
     for _ in range(3):
         subject.iterate()
     subject.verify()
+
+
+@pytest.mark.parametrize("name", [n for n in registry.names("attention") if not registry.facts("attention", n).empty])
+def test_the_core_of_every_attention_is_timed_and_estimated(name: str) -> None:
+    """Those with fewer heads of keys than of queries, too, whose input is narrower."""
+    spec = fitted(MODEL, "attention", name)
+    timed = trial("attention_core", "train").model_copy(update={"model": relevant(spec, "attention_core")})
+    if reason := timed.unsupported("cpu") or unsupported(spec, CPU, "float32", training=True):
+        pytest.skip(reason)
+    subject = Subject(timed, CPU)
+    subject.iterate()
+    subject.verify()
+    assert count(timed).forward_flops == approximate_flops(spec, "attention_core") > 0
 
 
 @pytest.mark.parametrize("mode", ["inference", "train"])

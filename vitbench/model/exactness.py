@@ -46,14 +46,11 @@ class Incorrect(ValueError):
 
 
 def input_shape(spec: ModelSpec, part: str, images: int) -> tuple[int, ...]:
-    """Shape of what a slot's component, or what is timed at a level, is given for so many images.
-
-    Images, tokens (B, N, D), or for an attention's core the projections (B, N, 3HK).
-    """
+    """Shape of what a model, a block or a slot's component is given for so many images: those, or tokens (B, N, D)."""
     if part in ("model", "runtime", "patching"):
         return (images, spec.channels, *pair(spec.image_size))
     tokens = spec.placed if part in ("positions", "pooling") else spec.tokens
-    return (images, tokens, 3 * spec.heads_width if part == "attention_core" else spec.dim)
+    return (images, tokens, spec.dim)
 
 
 def deviations(

@@ -50,10 +50,11 @@ def approximate_flops(model: ModelSpec, level: Level = "model", training: bool =
     heads = of["head"] + (2 * d * model.num_classes if model.answers_teacher else 0)
     blocks = sum(times * _block(model, known[patches])[0] for patches, times in Counter(by_block).items())
     between = sum(known[patches]["reduction"] for patches in by_block[:-1])
+    core = _products("attention", model.attention, {**_sizes(model, model.patches), "d": 0})  # projections take D
     whole = of["patching"] + of["positions"] + blocks + between + last["pooling"] + heads
     parts: Mapping[Level, int] = {
         "model": whole, "block": block, "patching": of["patching"], "attention": attention,
-        "attention_core": max(of["attention"] + of["bias"] - 8 * n * d * model.heads_width, 0), "norm_layer": 8 * n * d,
+        "attention_core": core + of["bias"], "norm_layer": 8 * n * d,
         "positions": n * d + of["positions"], "mlp": of["mlp"], "pooling": n * d + of["pooling"],
     }  # fmt: skip
     return parts[level]

@@ -11,9 +11,8 @@ from vitbench.devices import DTYPES
 from vitbench.model.build import Baseline
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.encoder import SUBLAYERS, Block
-from vitbench.model.exactness import input_shape
 from vitbench.model.vit import VisionTransformer
-from vitbench.timing.subject import UNITS
+from vitbench.timing.subject import UNITS, input_of
 from vitbench.timing.values import Sizes
 
 
@@ -40,7 +39,8 @@ def _forward_flops(trial: TimeTrial) -> int:
         return forward_flops(trial.model, training=trial.training)
     reference = trial.model.reference()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        UNITS[trial.level](reference).eval()(torch.empty(input_shape(reference, trial.level, 1)))
+        unit = UNITS[trial.level](reference).eval()
+        unit(torch.empty(input_of(unit, reference, trial.level, 1)))
     return int(counter.get_total_flops())
 
 
@@ -62,7 +62,7 @@ def _numbers(trial: TimeTrial) -> int:
         unit = UNITS[level](spec).train(trial.training and spec.patch_drop > 0)
         for part in _parts(unit):
             part.register_forward_hook(see)
-        unit(torch.empty(input_shape(spec, level, 1)))
+        unit(torch.empty(input_of(unit, spec, level, 1)))
     if isinstance(unit, VisionTransformer):  # of its head the weights alone
         numbers.append(of_input * parameters(unit.head))
     return sum(numbers)

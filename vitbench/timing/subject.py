@@ -38,11 +38,12 @@ class Core(nn.Module):
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__()
+        self.width = attention.qkv.out_features
         del attention.qkv, attention.proj, attention.gate
         self.attention = attention
 
     def forward(self, qkv: Tensor) -> Tensor:
-        """(B, N, 3HK) → (B, N, HK)."""
+        """Queries, keys and values beside each other, (B, N, 3HK) where each has H heads → (B, N, HK)."""
         return self.attention.core(qkv)
 
 
@@ -64,6 +65,12 @@ UNITS: Mapping[Level, Callable[[ModelSpec], nn.Module]] = {
 """Level → how the module that is timed is made."""
 
 
+def input_of(unit: nn.Module, spec: ModelSpec, level: Level, images: int) -> tuple[int, ...]:
+    """Shape of what a part is given for so many images; an attention's core is given what is projected."""
+    shape = input_shape(spec, level, images)
+    return (*shape[:-1], unit.width) if isinstance(unit, Core) else shape
+
+
 class Subject:
     """The model, or the part of one, that a trial times.
 
@@ -77,7 +84,7 @@ class Subject:
         self.trial, self.device, self.dtype = trial, device, DTYPES[trial.dtype]
         self.module = self.build(trial.model).to(device, self.dtype)
         self.module.train(trial.training)
-        self.x = self.draw("x", input_shape(trial.model, trial.level, trial.batch_size))
+        self.x = self.draw("x", input_of(self.module, trial.model, trial.level, trial.batch_size))
         self.x.requires_grad_(trial.training and trial.level != "model")
         runtime = registry.chosen("runtime", trial.model.runtime)(trial.model)
         self.run: Callable[[Tensor], Tensor] = runtime.prepare(self.module, self.x)
