@@ -18,7 +18,20 @@ from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 
 
-class Patching(nn.Module):
+class Part(nn.Module):
+    """Part of a model, made from the model's spec. Its parameters start by the rule of all, but for those it names."""
+
+    token_tables: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are added to tokens or looked up by place: initialised as such, and free of weight decay."""
+
+    constants: tuple[tuple[str, float], ...] = ()
+    """Parameters, and the value that each starts with."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+
+
+class Patching(Part):
     """Images (B, C, height, width) → tokens (B, N, D), one for each patch, row by row.
 
     Exact ones hold ``weight`` (D, C, P, P), as a convolution with kernel = stride = patch does, and ``bias`` (D,); a
@@ -28,7 +41,7 @@ class Patching(nn.Module):
     bias: nn.Parameter | None
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.patch_size = pair(spec.patch_size)
         self.weight = nn.Parameter(torch.empty(spec.dim, spec.channels, *self.patch_size))
         self.bias = nn.Parameter(torch.empty(spec.dim))
@@ -52,7 +65,7 @@ class Sublayer(nn.Module):
     """Parameters, and the standard deviation with which each starts whatever the model's is."""
 
 
-class QKNorm(nn.Module):
+class QKNorm(Part):
     """Queries or keys (B, H, N, K) → the same, normalised; an attention has one for queries and one for keys.
 
     It comes after the projection, and before a rotation by position.
@@ -61,33 +74,21 @@ class QKNorm(nn.Module):
     changes: ClassVar[bool] = True
     """Whether anything is done: if not, a kernel may read queries and keys where they were projected."""
 
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
-
     def forward(self, x: Tensor) -> Tensor:
         """(B, H, N, K) → (B, H, N, K); H is 1 where heads come one by one, so no head has weights of its own."""
         return x
 
 
-class Bias(nn.Module):
+class Bias(Part):
     """Numbers that are added to the scores of pairs of tokens before the softmax; each attention has one of its own."""
-
-    token_tables: ClassVar[tuple[str, ...]] = ()
-    """Names of parameters that are looked up by place: initialised as such, and free of weight decay."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def forward(self) -> Tensor | None:
         """(H, N, N), row = query, or None where nothing is added."""
         return None
 
 
-class Gate(nn.Module):
+class Gate(Part):
     """Scales the heads' outputs before they are projected."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def forward(self, mixed: Tensor, tokens: Tensor) -> Tensor:
         """Heads side by side (B, N, HK), and the tokens that attention was given (B, N, D) → (B, N, HK)."""
@@ -228,19 +229,15 @@ def with_loss(x: Tensor, loss: Tensor) -> Tensor:
 
 
 Transform = Callable[[Tensor], Tensor]
+Join = Callable[[Tensor, Tensor], Tensor]  # A sublayer's input and output → tokens
+Step = Callable[[int, Tensor, Transform], Tensor]  # Number of a norm and residual, tokens, what is done → tokens
 
 
-class Residual(nn.Module):
+class Residual(Part):
     """Joins a sublayer's input and output; each sublayer has one, with weights of its own."""
 
     passes: ClassVar[bool] = True
     """Whether the input is passed on beside the output."""
-
-    constants: tuple[tuple[str, float], ...] = ()
-    """Parameters, and the value that each starts with."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def forward(self, tokens: Tensor, output: Tensor) -> Tensor:
         """A sublayer's input (B, N, D) and output (B, N, D) → tokens (B, N, D)."""
@@ -253,9 +250,7 @@ class BlockForm(nn.Module):
     shares_norm: ClassVar[bool] = False
     """The block has one norm and one residual, and not one for each sublayer."""
 
-    def forward(
-        self, tokens: Tensor, sublayers: Sequence[Transform], step: Callable[[int, Tensor, Transform], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayers: Sequence[Transform], step: Step) -> Tensor:
         """Tokens (B, N, D) → (B, N, D).
 
         Args:
@@ -278,18 +273,13 @@ class Placement(nn.Module):
     sublayer: str = ""
     """Slot of the sublayer that it stands at, the first where several share a norm; a block sets it."""
 
-    def forward(
-        self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Join) -> Tensor:
         """One sublayer step. ``join(tokens, output)`` is the residual connection, or the output alone without it."""
         raise NotImplementedError
 
 
-class Positions(nn.Module):
+class Positions(Part):
     """Places of the patches, as the model learns them: added to the tokens, or turned into queries and keys."""
-
-    token_tables: ClassVar[tuple[str, ...]] = ()
-    """Names of parameters that are added to tokens: initialised as such, and free of weight decay."""
 
     of_tokens: ClassVar[bool] = False
     """What is added depends on the tokens: there is no table of it."""
@@ -298,7 +288,7 @@ class Positions(nn.Module):
     """(2, N, K) cosines and sines for :func:`rotate`, where they are the same in every pass; or None."""
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
+        super().__init__(spec)
         self.register_buffer("rotation", None, persistent=False)
 
     def turning(self) -> Tensor | None:
@@ -310,14 +300,11 @@ class Positions(nn.Module):
         return tokens
 
 
-class Reduction(nn.Module):
+class Reduction(Part):
     """Fewer tokens from block to block: what is done with the tokens between two blocks.
 
     Tokens that are no patches (class token, registers) come first, and stay.
     """
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def forward(self, tokens: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A block's output → what the next one is given.
@@ -332,17 +319,12 @@ class Reduction(nn.Module):
         raise NotImplementedError
 
 
-class Pooling(nn.Module):
+class Pooling(Part):
     """Encoder output (B, N, D) → one vector for each image, (B, D).
 
     The fact ``prefix`` says how many tokens :meth:`prepend` puts before those of the patches, ``vectors`` how many
     vectors it gives, side by side.
     """
-
-    token_tables: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def prepend(self, tokens: Tensor) -> Tensor:
         """Tokens of the patches → tokens that enter the encoder."""

@@ -1,12 +1,12 @@
 """The MLP beside attention."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from vitbench.components.contracts import BlockForm, Transform
+from vitbench.components.contracts import BlockForm, Step, Transform
 from vitbench.registry import component
 
 
@@ -16,9 +16,7 @@ class Parallel(BlockForm):
 
     shares_norm = True
 
-    def forward(
-        self, tokens: Tensor, sublayers: Sequence[Transform], step: Callable[[int, Tensor, Transform], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayers: Sequence[Transform], step: Step) -> Tensor:
         """(B, N, D) → (B, N, D)."""
         if not sublayers:
             return tokens

@@ -1,10 +1,10 @@
 """The MLP after attention."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
-from vitbench.components.contracts import BlockForm, Transform
+from vitbench.components.contracts import BlockForm, Step, Transform
 from vitbench.registry import component
 
 
@@ -12,9 +12,7 @@ from vitbench.registry import component
 class Serial(BlockForm):
     """Attention, then the MLP on what came of it, each with its norm and residual."""
 
-    def forward(
-        self, tokens: Tensor, sublayers: Sequence[Transform], step: Callable[[int, Tensor, Transform], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayers: Sequence[Transform], step: Step) -> Tensor:
         """(B, N, D) → (B, N, D)."""
         for number, sublayer in enumerate(sublayers):
             tokens = step(number, tokens, sublayer)

@@ -1,10 +1,8 @@
 """Norms as Compact Transformers place them."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from vitbench.components.contracts import Placement, Transform
+from vitbench.components.contracts import Join, Placement, Transform
 from vitbench.registry import component
 
 
@@ -12,9 +10,7 @@ from vitbench.registry import component
 class Compact(Placement):
     """x + f(norm(x)) at attention; y + f(y) with y = norm(x) at the MLP, so that this norm is on the residual path."""
 
-    def forward(
-        self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Join) -> Tensor:
         """(B, N, D) → (B, N, D)."""
         normed = norm(tokens)
         return join(normed if self.sublayer == "mlp" else tokens, sublayer(normed))

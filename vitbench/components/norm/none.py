@@ -1,10 +1,8 @@
 """No norm in the blocks."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from vitbench.components.contracts import Placement, Transform
+from vitbench.components.contracts import Join, Placement, Transform
 from vitbench.registry import component
 
 
@@ -14,8 +12,6 @@ class NoNorm(Placement):
 
     normalizes = False
 
-    def forward(
-        self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Join) -> Tensor:
         """(B, N, D) → (B, N, D)."""
         return join(tokens, sublayer(tokens))

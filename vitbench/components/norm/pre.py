@@ -1,10 +1,8 @@
 """Norm before the sublayer."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from vitbench.components.contracts import Placement, Transform
+from vitbench.components.contracts import Join, Placement, Transform
 from vitbench.registry import component
 
 
@@ -12,8 +10,6 @@ from vitbench.registry import component
 class Pre(Placement):
     """x + f(norm(x))."""
 
-    def forward(
-        self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Callable[[Tensor, Tensor], Tensor]
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, sublayer: Transform, norm: Transform, join: Join) -> Tensor:
         """(B, N, D) → (B, N, D)."""
         return join(tokens, sublayer(norm(tokens)))

@@ -1,18 +1,15 @@
 """Root mean square normalisation without a gain."""
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from vitbench.config.model import ModelSpec
+from vitbench.components.contracts import Part
 from vitbench.registry import component
 
 
 @component(source="Zhang and Sennrich 2019, arXiv 1910.07467, eq. 4, with g = 1")
-class PlainRMSNorm(nn.Module):
+class PlainRMSNorm(Part):
     """Each token over its root mean square; nothing to learn."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, N, D)."""

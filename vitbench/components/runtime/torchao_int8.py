@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 
-from vitbench.components.contracts import Runtime
+from vitbench.components.runtime.compiled import Compiled
 from vitbench.registry import component
 
 
@@ -16,7 +15,7 @@ from vitbench.registry import component
     packages=("torchao",),
     source="torchao, arXiv 2507.16099: Int8DynamicActivationInt8WeightConfig",
 )
-class TorchaoInt8(Runtime):
+class TorchaoInt8(Compiled):
     """Linear layers in int8, compiled: weights rounded by channel, activations by token as they come."""
 
     def prepare(self, module: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
@@ -27,5 +26,4 @@ class TorchaoInt8(Runtime):
         from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
 
         quantize_(module, Int8DynamicActivationInt8WeightConfig(set_inductor_config=False))
-        compiled: Callable[[Tensor], Tensor] = torch.compile(module, dynamic=False, fullgraph=True)
-        return compiled
+        return super().prepare(module, example)
