@@ -46,8 +46,7 @@ MUTANTS = {
         f"{FORMULAS}::test_block",
     ),
     "axis of sequence pooling": Mutant(
-        "components/pooling/sequence.py", "weights = self.score(tokens).softmax(dim=1)",
-        "weights = self.score(tokens).softmax(dim=2)", f"{FORMULAS}::test_pooling",
+        "components/pooling/sequence.py", ".softmax(dim=1)", ".softmax(dim=2)", f"{FORMULAS}::test_pooling",
     ),
     "timing's bootstrap without processes": Mutant(
         "analysis/timings.py", "chosen = chance.integers(len(arrays), size=(len(arrays), DRAWS))",

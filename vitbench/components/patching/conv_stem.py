@@ -2,11 +2,10 @@
 
 import itertools
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
-from vitbench.components.contracts import Patching
+from vitbench.components.patching._stem import Stem, doubling
+from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.registry import component
 
@@ -18,7 +17,7 @@ from vitbench.registry import component
     vmap=False,  # batch norms keep statistics
     source="Xiao et al. 2021, Early Convolutions Help Transformers See Better, arXiv 2106.14881, §4",
 )
-class ConvStem(Patching):
+class ConvStem(Stem):
     """3 × 3 convolutions with stride 2, batch norm and ReLU, then a 1 × 1 convolution.
 
     As many as halve an image down to its patches; the width doubles from one to the next, up to the model's. The paper
@@ -26,31 +25,9 @@ class ConvStem(Patching):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec)
-        widths = (spec.channels, *doubling(self.patch_size[0], spec.dim))
-        self.layers = nn.Sequential(
-            *itertools.chain.from_iterable(
-                (nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
-                for before, after in itertools.pairwise(widths)
-            )
+        widths = (spec.channels, *doubling(pair(spec.patch_size)[0], spec.dim))
+        layers = (
+            (nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
+            for before, after in itertools.pairwise(widths)
         )
-        self.weight = nn.Parameter(torch.empty(spec.dim, spec.dim, 1, 1))
-
-    def inner_filters(self) -> list[Tensor]:
-        """All but those of the first convolution."""
-        return [self.weight, *after_the_first(self.layers)]
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) → (B, height · width / P², D)."""
-        return F.conv2d(self.layers(images), self.weight, self.bias).flatten(2).transpose(1, 2)
-
-
-def after_the_first(layers: nn.Module) -> list[Tensor]:
-    """Filters of all convolutions but the first."""
-    return [module.weight for module in layers.modules() if isinstance(module, nn.Conv2d)][1:]
-
-
-def doubling(patch_size: int, dim: int) -> list[int]:
-    """The width after each convolution of stride 2, as many as halve an image down to its patches: ``dim`` the last."""
-    halvings = patch_size.bit_length() - 1
-    return [dim >> (halvings - 1 - number) for number in range(halvings)]
+        super().__init__(spec, nn.Sequential(*itertools.chain.from_iterable(layers)))

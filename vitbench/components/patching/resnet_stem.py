@@ -2,13 +2,11 @@
 
 import itertools
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 from torchvision.models.resnet import BasicBlock
 
-from vitbench.components.contracts import Patching
-from vitbench.components.patching.conv_stem import after_the_first, doubling
+from vitbench.components.patching._stem import Stem, doubling
+from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.registry import component
 
@@ -22,7 +20,7 @@ from vitbench.registry import component
     source="Dosovitskiy et al. 2020, arXiv 2010.11929, §3.1, Hybrid Architecture; stages of ResNet-18: He et al. "
     "2016, arXiv 1512.03385, fig. 5 left and §4.2 (its form for small images)",
 )
-class ResNetStem(Patching):
+class ResNetStem(Stem):
     """A 3 × 3 convolution, stages of ``blocks`` residual blocks, then a 1 × 1 convolution on the last one's output.
 
     The first stage keeps the image's size. Each one after it halves it and has twice the width, up to the model's: with
@@ -30,21 +28,11 @@ class ResNetStem(Patching):
     """
 
     def __init__(self, spec: ModelSpec, *, blocks: int = 2) -> None:
-        super().__init__(spec)
-        widths = doubling(2 * self.patch_size[0], spec.dim)
+        widths = doubling(2 * pair(spec.patch_size)[0], spec.dim)
         first = nn.Conv2d(spec.channels, widths[0], 3, padding=1, bias=False), nn.BatchNorm2d(widths[0]), nn.ReLU()
         stages = [[BasicBlock(widths[0], widths[0]) for _ in range(blocks)]]
         for before, after in itertools.pairwise(widths):
             beside = nn.Sequential(nn.Conv2d(before, after, 1, stride=2, bias=False), nn.BatchNorm2d(after))
             halving = BasicBlock(before, after, stride=2, downsample=beside)
             stages.append([halving, *(BasicBlock(after, after) for _ in range(blocks - 1))])
-        self.layers = nn.Sequential(*first, *itertools.chain.from_iterable(stages))
-        self.weight = nn.Parameter(torch.empty(spec.dim, spec.dim, 1, 1))
-
-    def inner_filters(self) -> list[Tensor]:
-        """All but those of the first convolution."""
-        return [self.weight, *after_the_first(self.layers)]
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) → (B, height · width / P², D)."""
-        return F.conv2d(self.layers(images), self.weight, self.bias).flatten(2).transpose(1, 2)
+        super().__init__(spec, nn.Sequential(*first, *itertools.chain.from_iterable(stages)))

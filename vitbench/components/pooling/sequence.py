@@ -21,9 +21,7 @@ class SequencePooling(Pooling):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, D)."""
-        weights = self.score(tokens).softmax(dim=1)
-        pooled: Tensor = (weights.transpose(1, 2) @ tokens).squeeze(1)
-        return pooled
+        return (self.shares(tokens).unsqueeze(1) @ tokens).squeeze(1)
 
     def shares(self, tokens: Tensor) -> Tensor:
         """(B, N, D) → (B, N)."""
