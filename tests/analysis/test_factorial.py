@@ -102,9 +102,8 @@ def test_what_does_not_run_on_the_device_is_invalid_and_leaves_the_other_axes_al
 ) -> None:
     effects = by_label(main_effects(whole[0], AXES))
     triton = effects["attention: triton \N{MINUS SIGN} per_head"]
-    assert (triton.deltas, triton.failed, triton.planned, triton.unmatched) == ((), 3, 3, 36)
+    assert (triton.deltas, triton.failed, triton.planned) == ((), 3, 3)
     assert judge([triton], margin=None, noise_floor=None)[0].verdict == "invalid"
-    assert effects[POST].unmatched == 2 * 3 * 3  # patching x positions x seeds, of triton
     assert effects[POST].failed == 0
 
 
@@ -151,7 +150,7 @@ def test_variants_are_compared_with_the_first_cell_seed_by_seed(tmp_path: Path) 
     assert (post.label, none.label, post.seeds) == ("post", "none", SEEDS)
     assert post.deltas == pytest.approx([known["post", s] - known["base", s] for s in SEEDS])
     assert post.variant == tuple(known["post", s] for s in SEEDS)
-    assert (post.blocks, post.distinct, post.unmatched) == (1, 1, 0)
+    assert (post.blocks, post.distinct) == (1, 1)
     assert (post.cells, post.factors, post.equivalent) == (("post", "base"), (), False)
     (turned,) = one_at_a_time(runs, ["post", "base"])
     assert turned.deltas == pytest.approx([-d for d in post.deltas])
@@ -182,7 +181,7 @@ def test_an_effect_within_a_part_of_the_grid(whole: tuple[Runs, dict[tuple[str, 
                  for p in AXES["patching"]]  # fmt: skip
         assert delta == pytest.approx(fmean(pairs))
     nowhere = effect(runs, part, "norm", "post", "pre-and-post")
-    assert (nowhere.deltas, nowhere.failed, nowhere.blocks, nowhere.unmatched) == ((), 0, 0, 0)
+    assert (nowhere.deltas, nowhere.failed, nowhere.blocks) == ((), 0, 0)
 
 
 def test_seeds_that_are_planned_for_other_cells_alone_are_not_missing(tmp_path: Path) -> None:
@@ -191,8 +190,8 @@ def test_seeds_that_are_planned_for_other_cells_alone_are_not_missing(tmp_path: 
     stopped = frame[(frame["norm"] != "post") | (frame["seed"] < 6)]
     (runs,) = runs_of(stopped, ["norm"])
     post, none = one_at_a_time(runs)
-    assert (len(post.deltas), post.planned, post.unmatched) == (6, 6, 0)
-    assert (len(none.deltas), none.planned, none.unmatched) == (8, 8, 0)
+    assert (len(post.deltas), post.planned) == (6, 6)
+    assert (len(none.deltas), none.planned) == (8, 8)
 
 
 def test_equivalent_implementations_differ_by_exactly_nothing() -> None:
@@ -246,13 +245,11 @@ def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> N
     seeds = [s for s in range(6) if not any(failed[c, s] for b in blocks for c in b)]
     assert norm.failed == 6 - len(seeds)
     means: dict[int, list[float]] = {}
-    matched = 0
     for seed in seeds:
         groups: dict[str, list[tuple[int, int]]] = {}
         for block in blocks:
             if not np.isnan(results[list(block), seed]).any():
                 groups.setdefault(keys[block[0]][2], []).append(block)
-                matched += 1
         if groups:
             means[seed] = [
                 fmean(fmean(results[b[i], seed] for b in group) for group in groups.values()) for i in (0, 1)
@@ -260,7 +257,6 @@ def test_an_effect_is_that_of_a_plain_loop_over_seeds_and_blocks(draw: int) -> N
     assert norm.seeds == tuple(means)
     assert (norm.variant, norm.baseline) == (tuple(m[0] for m in means.values()), tuple(m[1] for m in means.values()))
     assert norm.deltas == tuple(a - b for a, b in means.values())
-    assert norm.unmatched == len(planned) * 6 - matched
 
 
 def test_rule_9_one_failed_seed_is_left_out_whole_and_two_are_invalid(tmp_path: Path) -> None:
@@ -280,7 +276,7 @@ def test_a_block_in_which_all_cells_fail_says_nothing_of_the_axis(tmp_path: Path
     runs = runs_in(tmp_path / "both", small(state=failing(*failed)), SMALL)
     effects = by_label(main_effects(runs, SMALL))
     norm = effects[POST]
-    assert (norm.failed, norm.blocks, norm.unmatched, len(norm.deltas)) == (0, 2, 3, 3)
+    assert (norm.failed, norm.blocks, len(norm.deltas)) == (0, 2, 3)
     assert effects[NONE].failed == 3
     # Where that block is all that there is, nothing can be said.
     variant, baseline = (cell for cell, at in runs.levels.items() if at["positions"] == "none")
@@ -295,7 +291,7 @@ def test_a_block_in_which_all_cells_fail_says_nothing_of_the_axis(tmp_path: Path
 def test_what_is_still_to_come_has_not_failed(tmp_path: Path, state: str) -> None:
     runs = runs_in(tmp_path, small(state=failing(("post", "none", 1), ("post", "none", 2), state=state)), SMALL)
     norm = main_effects(runs, SMALL)[0]
-    assert (norm.label, norm.failed, norm.seeds, norm.unmatched) == (POST, 0, SEEDS, 2)
+    assert (norm.label, norm.failed, norm.seeds) == (POST, 0, SEEDS)
     known = {(at["norm"], at["positions"]): runs.results[runs.number[cell]] for cell, at in runs.levels.items()}
     assert np.isnan(known["post", "none"]).tolist() == [False, True, True]
     matched = [known["post", p][1] - known["pre", p][1] for p in ("learned", "sinusoidal")]
@@ -337,5 +333,5 @@ def test_only_cells_of_the_grid_enter_it_and_what_is_not_planned_is_no_compariso
     runs = runs_in(tmp_path, Plan(cells=cells, axes=dict(SMALL), seeds=SEEDS, time=False), SMALL)
     assert len(runs.levels) == 5 and len(runs.function_of) == 6
     effects = by_label(main_effects(runs, SMALL))
-    assert effects[POST].blocks == 2 and effects[POST].unmatched == 0
+    assert effects[POST].blocks == 2
     assert list(by_label(crossed(runs, SMALL))) == [f"{POST} by {SINUSOIDAL}"]

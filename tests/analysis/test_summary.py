@@ -58,7 +58,6 @@ def test_matched_means_are_those_of_the_blocks_that_are_complete(tmp_path: Path,
     assert list(matches.table.columns) == present
     assert sorted(map(tuple, matches.table.to_numpy())) == sorted(map(tuple, complete))
     assert matches.incomplete == len(partial)
-    assert matches.absent == (("triton",) if axis == "attention" else ())
     if axis in ("norm", "positions"):  # a function for each value of the other; patching and attention repeat it
         functions = len(AXES["positions" if axis == "norm" else "norm"])
         assert matches.distinct == 2 * functions - 1  # with one of the two seeds one of them has lost a value
@@ -89,7 +88,6 @@ def test_an_axis_without_any_result_has_an_empty_table(tmp_path: Path) -> None:
     frame = train_rows(tmp_path, factorial(NORM, state=lambda *_: ("oom", "")))
     matches = matched(frame, NORM, "norm", ACCURACY, TRAIN_BLOCK)
     assert matches.table.empty
-    assert matches.absent == ("pre", "post")
     assert over_seeds(frame).empty
     assert noise_floor_of(frame) is None
 

@@ -238,18 +238,16 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
     # An interaction, a - b - (c - d), is that of a + d against b + c: two arms, which are equal where it is none.
     variant, baseline = means if len(means) == 2 else (means[0] + means[3], means[1] + means[2])
     cells, starts, equivalent = list(runs.function_of), runs.starts[planned], _are_equivalent(runs.functions[planned])
-    meant = runs.planned[planned].all(axis=1)
     return Comparison(
         label=label,
         deltas=tuple(_signed_sum(means).tolist()),
-        planned=int(meant.any(axis=0).sum()),
+        planned=int(runs.planned[planned].all(axis=1).any(axis=0).sum()),
         failed=len(runs.seeds) if len(planned) and not len(possible) else int(failed.sum()),
         variant=tuple(variant.tolist()),
         baseline=tuple(baseline.tolist()),
         seeds=tuple(itertools.compress(runs.seeds, seeds)),
         blocks=int(used.sum()),
         distinct=len(functions),
-        unmatched=int(meant.sum()) - int(matched.sum()),
         factors=factors,
         cells=tuple(cells[number] for number in planned[0]) if planned.shape == (1, 2) else (),
         equivalent=equivalent,

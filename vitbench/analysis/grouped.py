@@ -41,7 +41,6 @@ class Matched:
     # blocks × values of the axis, in the suite's order. Only values with any result are columns, and only blocks in
     # which each of them has one are rows
     table: pd.DataFrame
-    absent: tuple[str, ...]  # values of the axis without any result
     incomplete: int  # blocks with some result that are left out, since another of the columns has none there
     # rows that are not equivalent to an earlier one. Equivalents trained from one seed are one experiment done twice: a
     # mean over them is no more certain for it
@@ -163,9 +162,8 @@ def matched(
     apart = np.zeros(len(results), dtype=np.intp)
     apart[block] = _together(numbers[name] for name in within)
     same = _together([apart[complete], *functions[complete].T])
-    absent = tuple(v for v in axes[axis] if v not in present)
     table = pd.DataFrame(results[complete], columns=present)
-    return Matched(axis, table, absent, int((~complete).sum()), int(same.max(initial=-1)) + 1)
+    return Matched(axis, table, int((~complete).sum()), int(same.max(initial=-1)) + 1)
 
 
 def texts(column: pd.Series[Any]) -> list[str]:

@@ -59,7 +59,6 @@ class Comparison:
     seeds: tuple[int, ...] = ()  # (n,), the seeds, in the order of the deltas; empty where unknown
     blocks: int = 1  # pairs of cells (of an interaction, fours) that the deltas are means over
     distinct: int = 1  # number of them that are no repetition of another by equivalent implementations
-    unmatched: int = 0  # planned pairs of runs of which one or both have no usable result
     # (axis, value, value that it is compared with) of each axis whose values are compared; empty of cells
     factors: tuple[tuple[str, str, str], ...] = ()
     # the variant and the baseline by their labels, where no more than these two are compared
