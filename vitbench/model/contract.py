@@ -12,7 +12,7 @@ from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
 from vitbench.model.encoder import SUBLAYERS
-from vitbench.model.exactness import deviations
+from vitbench.model.exactness import deviations, is_compared
 from vitbench.model.resized import at_size
 
 SMALL = ModelSpec(image_size=16, patch_size=4, num_classes=5, dim=32, depth=2, heads=2)
@@ -22,7 +22,8 @@ STEPS, TOLERANCE = (1e-6, 1e-3), 1e-2
 """Step sizes of finite differences, and how far the gradient may be from them, relative to its norm. A short step
 seldom crosses a kink; the long one is for components that compute in float32 whatever their input is."""
 
-Check = Callable[[str, str, torch.device], str]  # Slot, name and device → what is wrong; empty where nothing is
+Check = Callable[[str, str, torch.device], str | None]
+"""Slot, name and device → what is wrong: empty where nothing is, None where the check is not of such a component."""
 
 
 def fitted(model: ModelSpec, slot: str, name: str) -> ModelSpec:
@@ -66,10 +67,10 @@ def trains(slot: str, name: str, device: torch.device) -> str:
     return ""
 
 
-def has_its_derivatives(slot: str, name: str, device: torch.device) -> str:
+def has_its_derivatives(slot: str, name: str, device: torch.device) -> str | None:
     """Gradients of the images and of its parameters are those of finite differences, in float64 on the CPU."""
     if not registry.facts(slot, name).runs_on("cpu", training=True):
-        return ""
+        return None
     spec = fitted(SMALL, slot, name).model_copy(update={"init_std": "fan_in"})
     model, stream = build_model(spec, seed=0).double().eval(), torch.Generator().manual_seed(0)
 
@@ -80,7 +81,7 @@ def has_its_derivatives(slot: str, name: str, device: torch.device) -> str:
     with torch.no_grad():
         for parameter in model.parameters():  # what begins at zero hides what comes before it, or lies on a kink
             parameter.add_(normal(parameter.shape), alpha=0.02)
-    its_class = registry.load(slot, name.partition("(")[0])
+    its_class = registry.load(slot, name)
     module = next((each for each in model.modules() if isinstance(each, its_class)), nn.Identity())
     tensors = {"the images": images, **dict(module.named_parameters())}
 
@@ -119,7 +120,7 @@ def judges_each_image_alone(slot: str, name: str, device: torch.device) -> str:
     """
     spec = fitted(SMALL, slot, name).model_copy(update={"init_std": "fan_in"})  # so that each component has a say
     model = build_model(spec, seed=0).to(device).eval()
-    its_class, wrong, before = registry.load(slot, name.partition("(")[0]), list[str](), list[Tensor]()
+    its_class, wrong, before = registry.load(slot, name), list[str](), list[Tensor]()
 
     def begins(_: nn.Module, given: tuple[object, ...]) -> None:
         before[:] = [each.clone() for each in given if isinstance(each, Tensor)]
@@ -160,19 +161,19 @@ def takes_rectangles(slot: str, name: str, device: torch.device) -> str:
     return "" if logits.shape == (2, 5) else f"logits of 2 images of 16×64 have the shape {tuple(logits.shape)}"
 
 
-def is_exact(slot: str, name: str, device: torch.device) -> str:
+def is_exact(slot: str, name: str, device: torch.device) -> str | None:
     """An exact component keeps the error rule in float32 (:mod:`vitbench.model.exactness`)."""
-    if not _is_compared(slot, name):
-        return ""
+    if not is_compared(slot, name):
+        return None
     spec, backward = fitted(SMALL, slot, name), registry.facts(slot, name).runs_on(device.type, training=True)
     results = deviations(slot, spec, device, torch.float32, backward=backward)
     return "; ".join(str(deviation) for deviation in results if not deviation.within)
 
 
-def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str:
+def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str | None:
     """An exact component has the parameters of its slot's reference, and their initial values to the last bit."""
-    if not _is_compared(slot, name):
-        return ""
+    if not is_compared(slot, name):
+        return None
     spec = fitted(SMALL, slot, name)
     state, expected = (build_model(each, seed=3).state_dict() for each in (spec, spec.reference()))
     if apart := sorted(state.keys() ^ expected.keys()):
@@ -181,9 +182,10 @@ def starts_like_the_reference(slot: str, name: str, device: torch.device) -> str
     return f"initial values differ: {', '.join(unequal)}" if unequal else ""
 
 
-def takes_options(slot: str, name: str, device: torch.device) -> str:
+def takes_options(slot: str, name: str, device: torch.device) -> str | None:
     """Its class takes the options that it declares, with their defaults, and trains with other values of each."""
-    declared = registry.facts(slot, name).checked_options
+    if not (declared := registry.facts(slot, name).checked_options):
+        return None
     signature = inspect.signature(registry.load(slot, name))
     taken = {each.name: each.default for each in signature.parameters.values() if each.kind is each.KEYWORD_ONLY}
     if taken != (defaults := {option: each.default for option, each in declared.items()}):
@@ -224,23 +226,11 @@ CHECKS: Mapping[str, Check] = {
 
 def checked(slot: str, name: str, device: torch.device) -> Iterator[tuple[str, str]]:
     """Each check that applies to a component, and what it found wrong: an error that it raised, too."""
-    facts = registry.facts(slot, name)
-    applies: dict[Check, bool] = {
-        has_its_derivatives: facts.runs_on("cpu", training=True),
-        is_exact: _is_compared(slot, name),
-        starts_like_the_reference: _is_compared(slot, name),
-        takes_options: bool(facts.options),
-    }
     for words, check in CHECKS.items():
-        if not applies.get(check, True):
-            continue
         try:
-            yield words, check(slot, name, device)
+            problem = check(slot, name, device)
         except Exception as error:  # code of the user's: whatever it raises is what is wrong with it
             places = [registry.place_in(plugin.path, error) for plugin in registry.plugins({slot: name})]
-            yield words, ": ".join(filter(None, [*places, type(error).__name__, str(error)]))
-
-
-def _is_compared(slot: str, name: str) -> bool:
-    facts = registry.facts(slot, name)
-    return facts.exact and not facts.reference
+            problem = ": ".join(filter(None, [*places, type(error).__name__, str(error)]))
+        if problem is not None:
+            yield words, problem

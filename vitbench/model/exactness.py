@@ -53,6 +53,11 @@ def input_shape(spec: ModelSpec, part: str, images: int) -> tuple[int, ...]:
     return (images, tokens, spec.dim)
 
 
+def is_compared(slot: str, name: str) -> bool:
+    """Whether a component is held to its slot's reference: it is exact, and not that itself."""
+    return registry.facts(slot, name).exact and name != registry.reference(slot)
+
+
 def deviations(
     slot: str, spec: ModelSpec, device: torch.device, dtype: torch.dtype, *, backward: bool = True
 ) -> list[Deviation]:
@@ -126,9 +131,7 @@ def check(
     """
     wrong = []
     for slot, name in spec.components.items():
-        if slots is not None and slot not in slots:
-            continue
-        if not registry.facts(slot, name).exact or name == registry.reference(slot):
+        if (slots is not None and slot not in slots) or not is_compared(slot, name):
             continue
         results = deviations(slot, spec, device, dtype, backward=backward)
         wrong += [f'{slot} "{name}", {deviation}' for deviation in results if not deviation.within]
