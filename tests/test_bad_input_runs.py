@@ -229,6 +229,10 @@ BAD_PLUGINS: dict[str, tuple[str | bytes, str]] = {
         GOOD.replace('source="test"', 'source="test", exact=True'),
         ":5: exact=True, but mlp has no reference that it could be compared with",
     ),
+    "second reference": (
+        GOOD.replace('"mlp"', '"attention"').replace('"test"', '"test", exact=True, reference=True'),
+        ':5: reference=True, but the reference of attention is "batched"',
+    ),
     "same name twice": (GOOD * 2, ':5: mlp "a" exists already'),
     "name of a device": (PLUGIN.format(name="con"), ':5: "con" is not a name: Windows keeps it for a device'),
     "name that is a path": (PLUGIN.format(name="../x"), ':5: "../x" is not a name'),

@@ -367,7 +367,7 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
             f"{path}: registers no component; decorate a class with @vitbench.component(...), "
             "at the top level of the file"
         )
-    compared = {slot for slot, _, _, facts in components if facts.reference}
+    references = {slot: name for slot, name, _, facts in reversed(components) if facts.reference}
     for slot, name, line, facts in components:
         if slot is None or name is None:
             raise PluginError(f"{path}:{line}: a plug-in's component must give slot=... and name=...")
@@ -380,8 +380,15 @@ def _declared(plugin: Plugin) -> list[tuple[str | None, str | None, int, Facts]]
         if taken or [each[:2] for each in components].count((slot, name)) > 1:
             where = f", in {earlier.path}" if earlier is not None and earlier.path != path else ""
             raise PluginError(f'{path}:{line}: {slot} "{name}" exists already{where}')
-        if facts.exact and slot not in compared and reference(slot) is None:
-            raise PluginError(f"{path}:{line}: exact=True, but {slot} has no reference that it could be compared with")
+        if facts.exact:
+            known = reference(slot)
+            compared = references.get(slot) if known is None or (slot, known) in of_plugin(path) else known
+            if compared is None:
+                raise PluginError(
+                    f"{path}:{line}: exact=True, but {slot} has no reference that it could be compared with"
+                )
+            if facts.reference and name != compared:
+                raise PluginError(f'{path}:{line}: reference=True, but the reference of {slot} is "{compared}"')
     return components
 
 
