@@ -19,7 +19,6 @@ import itertools
 import json
 import multiprocessing
 import queue
-import random
 import statistics
 import sys
 import threading
@@ -40,6 +39,8 @@ from vitbench.clock import Clock
 from vitbench.environment import fingerprint
 from vitbench.kernels.attention import backward_by, forward_by
 from vitbench.kernels.attention_tiles import Plan, choose
+from vitbench.store.files import write_atomically
+from vitbench.timing.rounds import interleave
 
 SHAPES = ((1024, 6, 65, 64), (1024, 4, 65, 32), (512, 6, 197, 64), (256, 6, 257, 64), (128, 12, 577, 64))
 """(B, H, N, K) that are timed."""
@@ -65,9 +66,6 @@ CHECKS_SHARE = 0.7  # Of the budget; the timing has the rest
 LOST = "lost"  # State of a check whose process did not survive it
 FIRST_ROUNDS, FINALISTS, FINAL_ROUNDS = 12, 6, 60
 TIE = 0.01  # Medians that differ by less, as a fraction, are equal: then the present choice stays
-
-
-Lap = Callable[[Callable[[], object]], float]  # Times one call, in milliseconds
 
 
 @dataclass(frozen=True)
@@ -355,18 +353,14 @@ def check_all(todo: list[TuningJob], deadline: float, workers: int = WORKERS) ->
     return rows
 
 
-def interleaved_ms(calls: Mapping[str, Callable[[], object]], rounds: int, lap: Lap) -> dict[str, list[float]]:
-    """Each call's laps, one a round, in an order drawn anew for each. Two laps before the first are thrown away."""
-    chance, order = random.Random(0), list(calls)
-    for name in order:
+def interleaved_ms(calls: Mapping[str, Callable[[], object]], rounds: int, clock: Clock) -> dict[str, list[float]]:
+    """Each call's laps in interleaved rounds, after two that are thrown away."""
+    for call in calls.values():
         for _ in range(2):
-            lap(calls[name])
-    laps: dict[str, list[float]] = {name: [] for name in order}
-    for _ in range(rounds):
-        chance.shuffle(order)
-        for name in order:
-            laps[name].append(lap(calls[name]))
-    return laps
+            clock.lap(call)
+    return {
+        name: [lap.device_ms for lap in laps] for name, laps in interleave(calls, clock, rounds=rounds, seed=0).items()
+    }
 
 
 def _calls(
@@ -408,14 +402,14 @@ def _medians(laps: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def time_shape(
-    shape: tuple[int, int, int, int], backward: bool, plans: Mapping[str, Plan], lap: Lap, device: str = "cuda"
+    shape: tuple[int, int, int, int], backward: bool, plans: Mapping[str, Plan], clock: Clock
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, float]]:
     """All laps of one shape and direction; the last rounds' medians of the plans, and of SDPA's backends."""
     present = label(choose(shape[2], shape[3], TIMED, backward))
-    ours, sdpa, missing = _calls(shape, backward, plans, device)
-    first = interleaved_ms(ours, FIRST_ROUNDS, lap)
+    ours, sdpa, missing = _calls(shape, backward, plans, clock.device.type)
+    first = interleaved_ms(ours, FIRST_ROUNDS, clock)
     chosen = finalists(_medians(first), present)
-    last = interleaved_ms({name: ours[name] for name in chosen} | sdpa, FINAL_ROUNDS, lap)
+    last = interleaved_ms({name: ours[name] for name in chosen} | sdpa, FINAL_ROUNDS, clock)
     laps = {
         "shape": shape,
         "direction": direction(backward),
@@ -427,7 +421,7 @@ def time_shape(
     return laps, {name: medians[name] for name in chosen}, {name: medians[name] for name in sdpa}
 
 
-def tune(budget_s: float, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def tune(budget_s: float, save: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     """Everything: checks in worker processes, which also fill triton's cache on disk; then the timing, here.
 
     ``save`` gets what is known so far, after the checks and after each shape.
@@ -462,7 +456,7 @@ def tune(budget_s: float, save: Callable[[dict[str, Any]], None]) -> dict[str, A
                 reason = "the budget was spent" if plans else "no plan was right"
                 results["untimed"].append({"shape": shape, "direction": direction(backward), "reason": reason})
                 continue
-            measured, ours_ms, sdpa_ms = time_shape(shape, backward, plans, lambda call: clock.lap(call).device_ms)
+            measured, ours_ms, sdpa_ms = time_shape(shape, backward, plans, clock)
             present = label(choose(shape[2], shape[3], TIMED, backward))
             results["laps"].append(measured)
             of_sdpa.append(sdpa_ms)
@@ -483,7 +477,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not torch.cuda.is_available():
         sys.stderr.write("tune_attention needs a CUDA device; this machine has none\n")
         return 2
-    results = tune(given.budget_s, lambda so_far: _write(given.out, so_far))
+    results = tune(given.budget_s, lambda so_far: write_atomically(given.out, f"{json.dumps(so_far, indent=1)}\n"))
     wrong = [row for row in results["checks"] if row["state"] != "right"]
     for row in wrong:
         reason = row.get("reason") or f"error {row['error']}, allowed {row['allowed']}, same bits: {row['same_bits']}"
@@ -494,13 +488,6 @@ def main(arguments: list[str] | None = None) -> int:
     )
     sys.stdout.write(table(results["summary"]))
     return int(any(row["plan"] == _present(row) for row in wrong))
-
-
-def _write(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results as JSON, whole or not at all."""
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(results, indent=1) + "\n")
-    beside.replace(path)
 
 
 def _present(row: Mapping[str, Any]) -> str:

@@ -60,7 +60,8 @@ def test_fails_clearly_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 IN_THE_INTERPRETER = """
-import json, sys, time, torch
+import json, sys, torch
+from vitbench.clock import Clock
 from vitbench.kernels.attention_tiles import Streamed, Whole
 from tools import tune_attention as t
 
@@ -68,16 +69,12 @@ t.TIMED, t.CHECKED_IMAGES, t.FIRST_ROUNDS, t.FINAL_ROUNDS = torch.float16, 2, 2,
 shape = (2, 2, 17, 16)
 plans = (Whole((32,), 32, False, 1, 4, 1), Streamed(16, 16, 4, 2), Whole((16,), 16, False, 1, 4, 1))
 
-def lap(call):
-    began = time.perf_counter()
-    call()
-    return 1000 * (time.perf_counter() - began)
-
+clock = Clock(torch.device("cpu"), flush=True)
 found = []
 for backward in (False, True):
     checks = [t.check(t.TuningJob(shape, torch.float16, backward, plan), "cpu") for plan in plans]
     right = {t.label(plan): plan for plan in plans[:2]}
-    laps, ours, sdpa = t.time_shape(shape, backward, right, lap, "cpu")
+    laps, ours, sdpa = t.time_shape(shape, backward, right, clock)
     row = t.summary(shape, backward, ours, sdpa, "none", 1e9, 1e9)
     found.append({"checks": checks, "laps": laps, "summary": row})
 sys.stdout.write(json.dumps(found))
