@@ -36,6 +36,7 @@ from vitbench.store import (
     StudyInfo,
     TimeValues,
     TrainValues,
+    Trials,
     TuneValues,
 )
 
@@ -168,7 +169,7 @@ def build(path: Path, plan: Plan) -> StudyFolder:
         facts=plan.facts,
         goals=plan.goals,
         tuned={"train.learning_rate": plan.tuned} if plan.tuned else {},
-        trials=tuple(planned),
+        trials=Trials.of(planned),
     )
     study = StudyFolder.start(path, info)
     labels = {cell.label: cell for cell in plan.cells}
