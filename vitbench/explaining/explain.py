@@ -33,6 +33,7 @@ from vitbench.store.explanation import (
     Example,
     Explanation,
     Picture,
+    evenly,
 )
 
 SHARED = 12
@@ -217,7 +218,7 @@ class _Maker:
             self.absent |= dict.fromkeys(ATTENTION, str(error))
             return
         # Not the first: images in folders come class by class.
-        measured = self.inputs.pixels[_evenly(len(self.inputs.pixels), AVERAGED)]
+        measured = self.inputs.pixels[evenly(len(self.inputs.pixels), AVERAGED)]
         means, finite = list[Tensor](), True
         for images in self._batches(measured, at_once):
             maps = model.attention_maps(images)
@@ -321,9 +322,4 @@ def _shared(labels: Sequence[int | None]) -> list[int]:
 
 
 def _some(numbers: Sequence[int], most: int) -> list[int]:
-    return [numbers[i] for i in _evenly(len(numbers), most)]
-
-
-def _evenly(count: int, most: int) -> list[int]:
-    """At most so many of the numbers below ``count``, the first and the last among them."""
-    return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
+    return [numbers[i] for i in evenly(len(numbers), most)]

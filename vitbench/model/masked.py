@@ -15,7 +15,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
 from vitbench.model.encoder import Encoder, chosen
 from vitbench.model.initial import initialise
-from vitbench.model.vit import VisionTransformer
+from vitbench.model.vit import VisionTransformer, seen_alone
 
 EPSILON = 1e-6  # Added to the variance of a patch: one of a single colour has none
 
@@ -89,10 +89,7 @@ class MaskedAutoencoder(nn.Module):
 
     def predict(self, images: Tensor, seen: Tensor) -> Tensor:
         """Every patch as the decoder tells it, (B, P, C·P·P): less its mean and over its standard deviation."""
-        tokens = self.model.tokens(images)
-        first = torch.arange(self.prefix, device=seen.device).expand(len(seen), -1)
-        places = torch.cat((first, seen + self.prefix), dim=1)
-        tokens = tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1]))
+        tokens, places = seen_alone(self.model.tokens(images), seen, self.prefix)
         encoded = self.model.without_registers(self.model.encoder(tokens, self.model.positions.turning(), places))
         patches: Tensor = self.decoder(encoded, seen)
         return patches

@@ -51,11 +51,19 @@ class PatchDrop(nn.Module):
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N, D) → (B, N', D), and the numbers (B, N') of the tokens that are kept, in their order."""
-        first = torch.arange(self.prefix, device=tokens.device).expand(len(tokens), -1)
         chance = torch.rand(len(tokens), self.patches, device=tokens.device)
-        drawn = chance.argsort(dim=1)[:, : self.kept].sort(dim=1).values
-        places = torch.cat((first, drawn + self.prefix), dim=1)
-        return tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1])), places
+        return seen_alone(tokens, chance.argsort(dim=1)[:, : self.kept].sort(dim=1).values, self.prefix)
+
+
+def seen_alone(tokens: Tensor, seen: Tensor, prefix: int) -> tuple[Tensor, Tensor]:
+    """Tokens (B, N, D), ``prefix`` of no patch first, without those of patches that are not ``seen`` (B, V).
+
+    Returns:
+        The tokens (B, prefix + V, D), and their numbers (B, prefix + V) among all.
+    """
+    first = torch.arange(prefix, device=tokens.device).expand(len(tokens), -1)
+    places = torch.cat((first, seen + prefix), dim=1)
+    return tokens.gather(1, places[..., None].expand(-1, -1, tokens.shape[-1])), places
 
 
 class VisionTransformer(nn.Module):

@@ -35,6 +35,13 @@ MOST_SIMILAR = 1024  # Patches whose positions are compared, each with each: a m
 MOST_EMBEDDED = 16  # Channels of the patch embedding's output that are shown
 MOST_PAIRED = 260  # Tokens whose scores are shown, each with each: those of 16 × 16 patches, and some before them
 Array = npt.NDArray[Any]
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below ``count``, the first and the last among them."""
+    return [round(place) for place in np.linspace(0, count - 1, min(count, most)).tolist()]
+
+
 Picture = Literal[
     "filters", "embedded", "positions", "similarity", "scores", "weights", "norms", "attention", "distances",
     "last_layer", "rollouts", "confusion",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,11 @@ from vitbench.config.model import ModelSpec
 from vitbench.devices import synchronise
 from vitbench.model.build import Baseline, Model, build_model
 from vitbench.model.counting import flops_by_module, parameters
+from vitbench.model.encoder import SUBLAYERS
 
 WARMUP, ROUNDS = 3, 15
+AROUND = {"_norm": "norm_layer", "": "", "_output_norm": "norm_layer", "_residual": "residual"}
+"""How the parts of a block that belong to a sublayer are named after it → slot of the part; empty: the sublayer's."""
 
 
 @dataclass(frozen=True)
@@ -106,17 +110,12 @@ def _parts(model: Model) -> Iterator[_Part]:
         if number and model.encoder.reductions:
             path, name = f"encoder.reductions.{number - 1}", f"block {number + 1}: reduction"
             yield _Part(path, name, spec.reduction, model.encoder.reductions[number - 1])
-        for part, what in (
-            (f"{sublayer}{part}", what)
-            for sublayer, name in (("attention", spec.attention), ("mlp", spec.mlp))
-            for part, what in (
-                ("_norm", spec.norm_layer), ("", name), ("_output_norm", spec.norm_layer), ("_residual", spec.residual)
-            )
-        ):  # fmt: skip
+        for sublayer, (suffix, slot) in itertools.product(SUBLAYERS, AROUND.items()):
+            part = f"{sublayer}{suffix}"
             module = getattr(block, part)
-            if module is not None and (part in {"attention", "mlp"} or parameters(module)):
+            if module is not None and (part == sublayer or parameters(module)):
                 name = f"block {number + 1}: {part.replace('_', ' ')}"
-                yield _Part(f"encoder.blocks.{number}.{part}", name, what, module)
+                yield _Part(f"encoder.blocks.{number}.{part}", name, spec.components[slot or sublayer], module)
     if spec.final_norm:
         yield _Part("encoder.final_norm", "final norm", spec.norm_layer, model.encoder.final_norm)
     yield _Part("pooling", "pooling", spec.pooling, model.pooling)

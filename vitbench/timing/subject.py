@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -14,7 +15,7 @@ from vitbench import registry
 from vitbench.components.contracts import SelfAttention
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import Level, TrainSpec
-from vitbench.config.trial import TimeTrial
+from vitbench.config.trial import SLOT, TimeTrial
 from vitbench.devices import DTYPES, synchronise
 from vitbench.model.build import build_model, network
 from vitbench.model.encoder import Block, chosen
@@ -47,20 +48,16 @@ class Core(nn.Module):
         return self.attention.core(qkv)
 
 
-def _component(slot: str) -> Callable[[ModelSpec], nn.Module]:
-    return lambda spec: chosen(slot, spec)(spec)
+def _component(slot: str, spec: ModelSpec) -> nn.Module:
+    module: nn.Module = chosen(slot, spec)(spec)
+    return module
 
 
 UNITS: Mapping[Level, Callable[[ModelSpec], nn.Module]] = {
+    **{level: functools.partial(_component, slot) for level, slot in SLOT.items()},
     "model": network,
     "block": lambda spec: Block(spec, drop_path=0.0),
-    "patching": _component("patching"),
-    "attention": _component("attention"),
     "attention_core": lambda spec: Core(chosen("attention", spec)(spec)),
-    "norm_layer": _component("norm_layer"),
-    "positions": _component("positions"),
-    "mlp": _component("mlp"),
-    "pooling": _component("pooling"),
 }
 """Level → how the module that is timed is made."""
 

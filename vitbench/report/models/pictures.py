@@ -21,7 +21,7 @@ from vitbench.report.figures import charts
 from vitbench.report.models import explanation_text
 from vitbench.report.models.examples import Outcome, PictureGroup, Shown, ShownModel, chosen, in_full, sentence
 from vitbench.report.text import Md, escape
-from vitbench.store.explanation import AVERAGED, Array, Explanation
+from vitbench.store.explanation import AVERAGED, Array, Explanation, evenly
 from vitbench.store.explanation import Picture as Name
 from vitbench.wording import plural
 
@@ -233,7 +233,7 @@ def _similarity(model: ShownModel, similarity: Array) -> charts.Picture:
             " The positions are one vector turned to the places of two patches, all its channels alike in length."
         )
     rows, columns = explanation.about.model.grid
-    down, across = _evenly(rows, MOST_MAPPED), _evenly(columns, MOST_MAPPED)
+    down, across = evenly(rows, MOST_MAPPED), evenly(columns, MOST_MAPPED)
     if len(down) < rows or len(across) < columns:
         caption += (f" Shown, and in the table of numbers, are the maps of {len(down)} of {plural(rows, 'row')} and "
                     f"{len(across)} of {plural(columns, 'column')} of patches.")  # fmt: skip
@@ -290,7 +290,7 @@ def _tops(of_models: Sequence[tuple[ShownModel, charts.Numbers]]) -> charts.Numb
 def _heads(name: str, model: ShownModel, index: int, tops: charts.Numbers, most: int) -> charts.Picture:
     """The image, and maps over it: a row for each layer and a column for each head."""
     explanation, spec = model.explanation, model.explanation.about.model
-    layers, heads = _evenly(spec.depth, most), _evenly(spec.heads, most)
+    layers, heads = evenly(spec.depth, most), evenly(spec.heads, most)
     strips, maps = [charts.Strip("", [charts.Tile(explanation.pixels[index])])], _maps(explanation, index)
     strips += [
         _strip(f"layer {n + 1}", model, [(index, maps[n, head]) for head in heads], float(tops[n]), heads)
@@ -387,8 +387,3 @@ def _confusion(model: ShownModel, counts: Array) -> charts.Picture:
     if wrong.max() > 1:
         caption += f" Most often, {names[label]} is taken for {names[predicted]} ({wrong[label, predicted]:,} times)."
     return model.picture("confusion", chart, f"confusion matrix of {len(names)} classes", caption)
-
-
-def _evenly(count: int, most: int) -> list[int]:
-    """At most so many of the numbers below ``count``, the first and the last among them."""
-    return [int(n) for n in np.linspace(0, count - 1, min(count, most)).round()]
