@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.config.base import pair
@@ -27,6 +27,14 @@ def forward_flops(spec: ModelSpec, *, training: bool = False) -> int:
     return flops_by_module(spec, training=training)[""]
 
 
+def flops_of_call(module: nn.Module, *inputs: Tensor) -> dict[str, int]:
+    """Path of a module in one that is called → floating-point operations in it, ``""`` for all; of products alone."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        module(*inputs)
+    flops = {path.partition(".")[2]: int(sum(each.values())) for path, each in counter.get_flop_counts().items()}
+    return {**flops, "": int(counter.get_total_flops())}
+
+
 def flops_by_module(spec: ModelSpec, *, training: bool = False) -> dict[str, int]:
     """Path of a module → floating-point operations of one image in it, ``""`` for all; a multiply-add counts two.
 
@@ -38,10 +46,7 @@ def flops_by_module(spec: ModelSpec, *, training: bool = False) -> dict[str, int
     with torch.device("meta"):
         model = network(spec.reference()).train(training and spec.patch_drop > 0).requires_grad_(False)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(images)
-    flops = {path.partition(".")[2]: int(sum(each.values())) for path, each in counter.get_flop_counts().items()}
-    return {**flops, "": int(counter.get_total_flops())}
+    return flops_of_call(model, images)
 
 
 def training_flops(spec: ModelSpec) -> int:

@@ -7,12 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.components.contracts import Positions, flat_patches
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import TrainSpec
+from vitbench.model.counting import flops_of_call
 from vitbench.model.encoder import Encoder, chosen
 from vitbench.model.initial import initialise
 from vitbench.model.vit import VisionTransformer, seen_alone
@@ -125,6 +125,4 @@ def masked_flops(spec: ModelSpec, recipe: TrainSpec) -> int:
     with torch.device("meta"):
         autoencoder = MaskedAutoencoder(VisionTransformer(spec.reference()), recipe, seed=0)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            autoencoder(images, torch.empty(1, spec.patches, dtype=torch.int64))
-    return int(counter.get_total_flops())
+        return flops_of_call(autoencoder, images, torch.empty(1, spec.patches, dtype=torch.int64))[""]

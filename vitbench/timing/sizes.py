@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from vitbench.config.trial import TimeTrial
 from vitbench.devices import DTYPES
 from vitbench.model.build import Baseline
-from vitbench.model.counting import forward_flops, parameters
+from vitbench.model.counting import flops_of_call, forward_flops, parameters
 from vitbench.model.encoder import SUBLAYERS, Block
 from vitbench.model.vit import VisionTransformer
 from vitbench.timing.subject import UNITS, input_of
@@ -38,10 +37,8 @@ def _forward_flops(trial: TimeTrial) -> int:
     if trial.level == "model":
         return forward_flops(trial.model, training=trial.training)
     reference = trial.model.reference()
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        unit = UNITS[trial.level](reference).eval()
-        unit(torch.empty(input_of(unit, reference, trial.level, 1)))
-    return int(counter.get_total_flops())
+    unit = UNITS[trial.level](reference).eval()
+    return flops_of_call(unit, torch.empty(input_of(unit, reference, trial.level, 1)))[""]
 
 
 def _numbers(trial: TimeTrial) -> int:
