@@ -319,7 +319,7 @@ class _Worker:
         self.pipe.close()
 
 
-def check_all(todo: list[TuningJob], deadline: float, workers: int = WORKERS) -> list[dict[str, Any]]:
+def check_all(todo: list[TuningJob], deadline: float) -> list[dict[str, Any]]:
     """The rows of all jobs that could be begun before the deadline (on the monotonic clock), as they ended."""
     waiting: queue.SimpleQueue[TuningJob] = queue.SimpleQueue()
     for job in todo:
@@ -345,7 +345,7 @@ def check_all(todo: list[TuningJob], deadline: float, workers: int = WORKERS) ->
         if worker:
             worker.end()
 
-    threads = [threading.Thread(target=employ) for _ in range(workers)]
+    threads = [threading.Thread(target=employ) for _ in range(WORKERS)]
     for thread in threads:
         thread.start()
     for thread in threads:

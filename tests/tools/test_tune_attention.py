@@ -113,8 +113,9 @@ def _serve_and_die(pipe: Any) -> None:
 def test_a_plan_that_kills_or_hangs_its_process_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_attention, "_serve", _serve_and_die)
     monkeypatch.setattr(tune_attention, "CHECK_SECONDS", 20.0)
+    monkeypatch.setattr(tune_attention, "WORKERS", 2)
     plans = [Streamed(16 << i, 16, warps, 2) for i in range(2) for warps in (4, 8, 4, 1, 2, 4)]
     todo = [TuningJob((1, 1, 17, 16), torch.float16, False, plan) for plan in plans]
-    rows = tune_attention.check_all(todo, time.monotonic() + 120, workers=2)
+    rows = tune_attention.check_all(todo, time.monotonic() + 120)
     assert sorted(row["state"] for row in rows) == ["lost"] * 6 + ["right"] * 6
     assert all(row["state"] == "right" for row in rows if " 4 2" in row["plan"])
