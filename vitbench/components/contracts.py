@@ -18,7 +18,7 @@ from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 
 
-class Part(nn.Module):
+class SpecModule(nn.Module):
     """Part of a model, made from the model's spec. Its parameters start by the rule of all, but for those it names."""
 
     token_tables: ClassVar[tuple[str, ...]] = ()
@@ -31,7 +31,7 @@ class Part(nn.Module):
         super().__init__()
 
 
-class Patching(Part):
+class Patching(SpecModule):
     """Images (B, C, height, width) → tokens (B, N, D), one for each patch, row by row.
 
     Exact ones hold ``weight`` (D, C, P, P), as a convolution with kernel = stride = patch does, and ``bias`` (D,); a
@@ -65,7 +65,7 @@ class Sublayer(nn.Module):
     """Parameters, and the standard deviation with which each starts whatever the model's is."""
 
 
-class QKNorm(Part):
+class QKNorm(SpecModule):
     """Queries or keys (B, H, N, K) → the same, normalised; an attention has one for queries and one for keys.
 
     It comes after the projection, and before a rotation by position.
@@ -79,7 +79,7 @@ class QKNorm(Part):
         return x
 
 
-class Bias(Part):
+class Bias(SpecModule):
     """Numbers that are added to the scores of pairs of tokens before the softmax; each attention has one of its own."""
 
     def forward(self) -> Tensor | None:
@@ -87,7 +87,7 @@ class Bias(Part):
         return None
 
 
-class Gate(Part):
+class Gate(SpecModule):
     """Scales the heads' outputs before they are projected."""
 
     def forward(self, mixed: Tensor, tokens: Tensor) -> Tensor:
@@ -233,7 +233,7 @@ Join = Callable[[Tensor, Tensor], Tensor]  # A sublayer's input and output → t
 Step = Callable[[int, Tensor, Transform], Tensor]  # Number of a norm and residual, tokens, what is done → tokens
 
 
-class Residual(Part):
+class Residual(SpecModule):
     """Joins a sublayer's input and output; each sublayer has one, with weights of its own."""
 
     passes: ClassVar[bool] = True
@@ -278,7 +278,7 @@ class Placement(nn.Module):
         raise NotImplementedError
 
 
-class Positions(Part):
+class Positions(SpecModule):
     """Places of the patches, as the model learns them: added to the tokens, or turned into queries and keys."""
 
     of_tokens: ClassVar[bool] = False
@@ -300,7 +300,7 @@ class Positions(Part):
         return tokens
 
 
-class Reduction(Part):
+class Reduction(SpecModule):
     """Fewer tokens from block to block: what is done with the tokens between two blocks.
 
     Tokens that are no patches (class token, registers) come first, and stay.
@@ -319,7 +319,7 @@ class Reduction(Part):
         raise NotImplementedError
 
 
-class Pooling(Part):
+class Pooling(SpecModule):
     """Encoder output (B, N, D) → one vector for each image, (B, D).
 
     The fact ``prefix`` says how many tokens :meth:`prepend` puts before those of the patches, ``vectors`` how many
