@@ -48,9 +48,10 @@ def test_tables_show_whole_words_at_every_width(tmp_path: Path, width: int) -> N
     words = {word for table in all_tables for row in table.rows for cell in row for word in cell.split()}
     words |= {word for table in all_tables for column in table.columns for word in column.split()}
     undrawn = output.translate(dict.fromkeys(map(ord, "─░●│"), " "))
+    known = {bare for word in (*words, *text.split()) for bare in (word, word.strip("()"))}
     body = [line for line in undrawn.splitlines() if "   " in line.strip()]
     assert len(body) > MOST_ROWS
-    assert not {word for line in body for word in line.split()} - words - {"•"} - set(text.split())
+    assert not {word.strip("()") for line in body for word in line.split()} - known - {"•"}
     for word in ("underpowered", "Summary", "more row", *(["more column"] if width < 300 else [])):
         assert word in output
 
@@ -108,7 +109,9 @@ def test_a_forest_plot_is_drawn_at_every_width() -> None:
             assert (mean - neutral > 0) == (row.bar.value > 0) or abs(row.bar.value) < 0.2
             assert line.rstrip().endswith(row.verdict)
     assert "Accuracy" not in lines
+    heights = [len(output_of(document, width, ["Summary"]).splitlines()) for width in (60, 80, 100, 160)]
     rows = [row for forest in forests for row in forest.rows]
+    assert heights == sorted(heights, reverse=True) and heights[-1] <= heights[1] - len(rows)
     for width in (40, 60):
         output = output_of(document, width, ["Summary"])
         assert output.count("●") == len(rows) and "…" not in output

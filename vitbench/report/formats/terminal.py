@@ -118,14 +118,19 @@ def _grid(table: Table, width: int) -> Grid:
 
 
 def _forest(forest: Forest, width: int) -> Iterator[RenderableType]:
-    """A forest plot in characters: ● estimate, ─ interval, │ no difference, ░ margin."""
-    heads = ("comparison", "value", "verdict")
-    rows = [
-        (f"{plain(escape(row.name))}\n({plain(escape(row.context))})", "\n".join(row.number), row.verdict)
-        for row in forest.rows
-    ]
-    needs = [max(cell_len(line) for row in (heads, *rows) for line in row[n].split("\n")) for n in range(len(heads))]
-    room = min(width - sum(needs) - GAP * (len(heads) + 1), MOST_BAR)
+    """A forest plot in characters: ● estimate, ─ interval, │ no difference, ░ margin. A row takes one line, or two."""
+    heads, room = ("comparison", "value", "verdict"), 0
+    for apart in (" ", "\n"):
+        rows = [
+            (f"{plain(escape(row.name))}{apart}({plain(escape(row.context))})", number, row.verdict)
+            for row in forest.rows
+            for value, ends in [row.number]
+            for number in [f"{value}{apart}({ends})" if ends else value]
+        ]
+        needs = [max(cell_len(line) for row in (heads, *rows) for line in row[n].split("\n")) for n in range(3)]
+        room = min(width - sum(needs) - GAP * (len(heads) + 1), MOST_BAR)
+        if room >= LEAST_BAR:
+            break
     widths = {heads[0]: needs[0], "": room, **dict(zip(heads[1:], needs[1:], strict=True))}
     if stacked := room < LEAST_BAR:
         room = max(LEAST_BAR, width - max(needs[1:]) - 2 * GAP)
