@@ -38,9 +38,9 @@ def test_holm_refuses_what_is_no_probability(bad: float) -> None:
 
 def test_rule_8_the_seeds_that_a_verdict_takes() -> None:
     assert {m: seeds_for(m) for m in (1, 2, 5, 10, 20, 50, 100)} == {1: 4, 2: 5, 5: 5, 10: 6, 20: 6, 50: 7, 100: 8}
-    assert seeds_for(1, alpha=0.005) == 6
-    assert {seeds_for(m, paired=True) for m in (1, 100)} == {4}
-    assert seeds_for(10, paired=True, permutation=True) == 9
+    assert [reachable(n, 1, alpha=0.005) for n in (5, 6)] == [False, True]
+    assert [reachable(n, m, paired=True) for m in (1, 100) for n in (3, 4)] == [False, True] * 2
+    assert [reachable(n, 10, paired=True, permutation=True) for n in (8, 9)] == [False, True]
 
 
 @given(st.integers(0, 40), st.integers(1, 200))
