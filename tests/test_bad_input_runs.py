@@ -14,7 +14,7 @@ import torch
 from tests.bad_input import refused_here, suite_file
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, Plan, build, factorial
-from tests.runner.runs import here
+from tests.runner.runs import here, sets
 from vitbench import registry
 from vitbench.component_facts import Facts
 from vitbench.config import DataSpec, ModelSpec, TrainSpec
@@ -91,8 +91,7 @@ def test_i22_a_dtype_or_a_package_that_is_missing_is_unsupported(monkeypatch: py
     ],
 )  # fmt: skip
 def test_i23_too_few_images_or_classes(tmp_path: Path, changes: tuple[str, ...], expected: str) -> None:
-    options = [part for change in changes for part in ("--set", change)]
-    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *options, "--device", "cpu")
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *sets(*changes), "--device", "cpu")
     assert f"suite.toml: {expected}" in message or (expected in message and "telling apart" in expected)
 
 

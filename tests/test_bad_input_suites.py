@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bad_input import files_of, refused_by_process, refused_here, suite_file
-from tests.runner.runs import here
+from tests.runner.runs import here, sets
 from tests.small import SUITE
 from vitbench import registry
 from vitbench.config import SpecError, read_suite
@@ -296,7 +296,7 @@ def test_i12_an_axis_of_tables_is_named_on_one_line(tmp_path: Path, axis: str) -
 
 def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
     changes = ("model.depht=3", "train.epochs=0", 'axes.attention=["spda"]', "nonsense.x=1", "suite.name=CON")
-    message = refused_by_process(tmp_path, "plan", suite_file(tmp_path), *(p for c in changes for p in ("--set", c)))
+    message = refused_by_process(tmp_path, "plan", suite_file(tmp_path), *sets(*changes))
     assert len(message.splitlines()) == 5 and all(line.startswith("suite.toml: ") for line in message.splitlines())
 
 
@@ -313,9 +313,8 @@ HUGE = {
 
 @pytest.mark.parametrize("how", HUGE)
 def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, how: str) -> None:
-    arguments = [part for override in HUGE[how] for part in ("--set", override)]
     began = time.process_time()
-    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *arguments)
+    message = refused_here(tmp_path, "plan", suite_file(tmp_path), *sets(*HUGE[how]))
     assert time.process_time() - began < 1.0 and len(message) < 300 and message.count("\n") == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,7 +13,9 @@ import pandas as pd
 import pytest
 
 import vitbench
+from tests.bad_input import process
 from tests.conftest import REPOSITORY
+from tests.runner.runs import records_of, until
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.own_source import definitions, set_by_running
@@ -50,10 +51,6 @@ suite = vitbench.Suite(
 """No ``if __name__ == "__main__"``: a script's author need not know how trials are started."""
 
 
-def records(folder: Path) -> list[Record]:
-    return [each for attempts in StudyFolder.read(folder).records().values() for each in attempts]
-
-
 def losses(results: list[Record]) -> dict[str, float]:
     return {r.trial_id: r.values.test_loss for r in results if isinstance(r.values, TrainValues)}
 
@@ -71,15 +68,14 @@ def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("started") == 1, "no trial ran the script again"
     assert "[4]" in done.stdout and "[5]" in done.stdout
-    by_script = records(tmp_path / "results" / "mine")
+    by_script = records_of(tmp_path / "results" / "mine")
     of_mine = [r for r in by_script if r.environment is not None and r.environment.plugins]
     assert len(of_mine) == 5, "records have the digest of the component's text"
 
     made_by = StudyFolder.read(tmp_path / "results" / "mine").info.commands[0]
-    command = [sys.executable, "-m", "vitbench", *made_by, "--results", "by-command"]
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    again = process(tmp_path, *made_by, "--results", "by-command")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert losses(records(tmp_path / "by-command")) == losses(by_script)
+    assert losses(records_of(tmp_path / "by-command")) == losses(by_script)
 
 
 @pytest.mark.slow
@@ -88,18 +84,16 @@ def test_a_study_that_is_stopped_goes_on(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log:
         running = subprocess.Popen([sys.executable, "mine.py"], cwd=tmp_path, stdout=log, stderr=log)
         written = tmp_path / "results" / "mine" / "records"
-        deadline = time.monotonic() + 120
-        while not list(written.glob("*.json")) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until(lambda: any(written.glob("*.json")), "no record in time", 120)
         running.send_signal(signal.SIGINT)
         running.wait(timeout=60)
     assert running.returncode != 0 and "KeyboardInterrupt" in (tmp_path / "log").read_text()
     study = tmp_path / "results" / "mine"
-    first = losses(records(study))
+    first = losses(records_of(study))
     assert 0 < len(first) < 8
     done = script(tmp_path, 'suite.text = suite.text.replace("epochs = 1", "epochs = 30")\nsuite.run(device="cpu")\n')
     assert done.returncode == 0 and f"{len(first)} of them finished before" in done.stdout, done.stdout + done.stderr
-    after = losses(records(study))
+    after = losses(records_of(study))
     assert len(after) == 8 and first.items() <= after.items()
 
 
@@ -234,10 +228,8 @@ def test_every_table_is_a_keyword() -> None:
         axes={"norm": ["pre", "post"]}, train={"epochs": 1}, data={"name": "synthetic", "validation_images": 100},
         tune=tune, goals=goals, resources={"cpus": 1},
     ).read()  # fmt: skip
-    assert (
-        made.tune is not None and made.tune.axes == {"train.learning_rate": (1e-3, 3e-3)} and made.resources.cpus == 1
-    )
-    assert made.goals[0].test_accuracy == 90.0
+    assert made.tune is not None and made.tune.axes == {"train.learning_rate": (1e-3, 3e-3)}
+    assert made.goals[0].test_accuracy == 90.0 and made.resources.cpus == 1
 
 
 @pytest.mark.parametrize(
@@ -317,7 +309,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
         cell["source"] = cell["source"].replace('"epochs": 5', '"epochs": 1')
     place = {"metadata": {"path": str(tmp_path)}}
     client.NotebookClient(notebook, timeout=600, kernel_name="python3", resources=place).execute()
-    assert [r.state for r in records(tmp_path / "results" / "snake")] == ["ok"] * 10
+    assert [r.state for r in records_of(tmp_path / "results" / "snake")] == ["ok"] * 10
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     text = "".join(output.get("text", "") for output in outputs)

@@ -36,18 +36,16 @@ source = "a test"
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two cells and two seeds that has been run."""
-    runs = Runs(tmp_path_factory.mktemp("finished"))
-    runs.suite.write_text(CLAIMING)
-    assert runs.run_here().returncode == 0
+    runs = Runs(tmp_path_factory.mktemp("finished"), CLAIMING)
+    runs.complete()
     return runs.folder
 
 
 @pytest.fixture
 def runs(finished: Path, tmp_path: Path) -> Runs:
     """A copy of the finished study, in a folder of its own."""
-    copied = Runs(tmp_path / "copied")
+    copied = Runs(tmp_path / "copied", CLAIMING)
     shutil.copytree(finished / "study", copied.study)
-    copied.suite.write_text(CLAIMING)
     return copied
 
 
@@ -65,7 +63,7 @@ def again(runs: Runs, old: str = "", new: str = "") -> None:
     text = runs.suite.read_text()
     assert old in text
     runs.suite.write_text(text.replace(old, new))
-    assert runs.run_here().returncode == 0
+    runs.complete()
 
 
 def entries(runs: Runs) -> list[str]:
@@ -127,10 +125,8 @@ def test_the_worst_seeds_are_removed(runs: Runs) -> None:
     assert sentences.keys() == {"removed-runs"} and "(2): gelu, seed 1; relu, seed 1." in sentences["removed-runs"]
     again(runs, "seeds = [0, 1]", "seeds = [0, 2]")
     sentences = caveats(runs)
-    assert (
-        "seeds 1 left out, 2 added" in sentences["seeds-changed"]
-        and "(2): 2 of no planned cell" in sentences["removed-runs"]
-    )
+    assert "seeds 1 left out, 2 added" in sentences["seeds-changed"]
+    assert "(2): 2 of no planned cell" in sentences["removed-runs"]
     again(runs, "seeds = [0, 2]", "seeds = [0, 1, 2]")
     assert "(2): gelu, seed 1;" in caveats(runs)["repeated-runs"]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.bad_input import files_of
+from tests.bad_input import files_of, process
 from tests.report.builders import COMPONENTS, SMALL, build, factorial, written
 from tests.report.markdown import read_page
 from vitbench.report.cost import speed
@@ -47,8 +45,7 @@ def test_over_500_records_a_report_is_small_and_the_same_bytes_twice(tmp_path: P
     large_enough(tmp_path / "study")
     made = []
     for name in ("first", "second"):
-        command = [sys.executable, "-m", "vitbench", "report", str(tmp_path / "study"), "--out", str(tmp_path / name)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        done = process(tmp_path, "report", "study", "--out", name)
         assert done.returncode == 0 and not done.stderr, done.stderr
         made.append({file: content for file, content in files_of(tmp_path / name).items() if content is not None})
     assert made[0] == made[1]

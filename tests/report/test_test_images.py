@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.report.builders import render
-from tests.runner.runs import Runs
+from tests.runner.runs import Runs, sets
 from tests.small import SUITE
 from vitbench.analysis.image_outcomes import of_bits
 from vitbench.store import StudyFolder, TrainValues
@@ -14,8 +14,7 @@ from vitbench.store import StudyFolder, TrainValues
 
 def test_records_keep_which_images_were_told_right_and_the_report_says_where_cells_differ(runs: Runs) -> None:
     runs.suite.write_text(SUITE + '[axes]\npositions = ["learned", "none"]\n')
-    done = runs.run_here("--set", "train.seeds=2", "--set", "train.learning_rate=1e-2", "--set", "train.epochs=12")
-    assert done.returncode == 0, done.stderr
+    runs.complete(*sets("train.seeds=2", "train.learning_rate=1e-2", "train.epochs=12"))
     study = StudyFolder.read(runs.study)
     for _, record in study.records_of(a for tried in study.attempts().values() for a in tried):
         values = record.values

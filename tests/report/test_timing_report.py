@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.builders import written
 from tests.report.markdown import Page, read_page
-from tests.runner.runs import here
+from tests.runner.runs import here, sets
 from tests.small import SUITE
 from vitbench.analysis.timings import WIDE
 from vitbench.report.cost import speed
@@ -28,8 +28,7 @@ SPEED = "speed (× baseline)"
 def timed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Page, StudyFolder]:
     folder = tmp_path_factory.mktemp("timed")
     (folder / "small.toml").write_text(SUITE)
-    sets = [part for text in CHOSEN for part in ("--set", text)]
-    done = here("time", "small.toml", "--results", "study", "--device", "cpu", *sets, cwd=folder)
+    done = here("time", "small.toml", "--results", "study", "--device", "cpu", *sets(*CHOSEN), cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(folder / "study")
     return read_page(written(study, folder / "report").parent), study

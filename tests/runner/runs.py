@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import psutil
@@ -18,7 +18,9 @@ import pytest
 from tests.small import SUITE
 from vitbench import registry
 from vitbench.cli.main import main
-from vitbench.store import Record, StudyFolder
+from vitbench.config import read_suite
+from vitbench.runner.plan import KINDS, plan
+from vitbench.store import Record, StudyFolder, StudyInfo
 
 VITBENCH = [sys.executable, "-m", "vitbench"]
 
@@ -45,11 +47,11 @@ class Faulty(MLP):
 class Runs:
     """A suite in a folder, run again and again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, text: str = SUITE) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.study = folder, folder / "study"
         self.suite = folder / "small.toml"
-        self.suite.write_text(SUITE)
+        self.suite.write_text(text)
         self.starts, self.log = folder / "starts", folder / "log"
         self.starts.mkdir()
         self.started: list[subprocess.Popen[str]] = []
@@ -60,8 +62,7 @@ class Runs:
         for driver in self.started:
             if driver.poll() is None:
                 family = psutil.Process(driver.pid).children(recursive=True)
-                driver.kill()
-                driver.wait()
+                killed(driver)
                 psutil.wait_procs(family, timeout=10)
         for pid in living(self.pids()):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -108,7 +109,7 @@ class Runs:
         return driver
 
     def records(self) -> list[Record]:
-        return [r for attempts in StudyFolder.read(self.study).records().values() for r in attempts]
+        return records_of(self.study)
 
     def states(self) -> Counter[str]:
         return Counter(r.state for r in self.records())
@@ -124,6 +125,10 @@ class Runs:
     def wait_for(self, count: int) -> None:
         """Until so many records are on disk."""
         until(lambda: len(list(self.study.glob("records/*.json"))) >= count, "no record in time")
+
+
+def records_of(study: Path) -> list[Record]:
+    return [r for attempts in StudyFolder.read(study).records().values() for r in attempts]
 
 
 def here(*arguments: str, cwd: Path | str = ".") -> subprocess.CompletedProcess[str]:
@@ -167,6 +172,34 @@ def plugins_apart() -> Iterator[None]:
         for where in registry._plugin_files.keys() - before:
             for known in (registry._classes, registry._plugin_facts, registry._plugin_files):
                 known.pop(where, None)
+
+
+def planned(folder: Path, text: str, *overrides: str, device: str = "cpu", kinds: Collection[str] = KINDS) -> StudyInfo:
+    """The plan of a suite with such a text, which is left in a folder."""
+    (folder / "suite.toml").write_text(text)
+    return plan(read_suite(folder / "suite.toml", overrides), device, kinds=kinds)  # type: ignore[arg-type]
+
+
+def sets(*changes: str) -> list[str]:
+    """Options of a command that changes some values of its suite."""
+    return [part for change in changes for part in ("--set", change)]
+
+
+def killed(process: subprocess.Popen[str]) -> None:
+    """SIGKILL, and the end of it."""
+    process.kill()
+    process.wait()
+
+
+@contextlib.contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Other processes, as many as that, that want a core each."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"], text=True) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for each in running:
+            killed(each)
 
 
 def until(happened: Callable[[], bool], else_say: str, within_s: float = 480.0) -> None:

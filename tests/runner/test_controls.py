@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.runs import here
+from tests.runner.runs import here, records_of, sets
 from tests.small import SUITE
 from vitbench.store import Record, StudyFolder, TimeValues
 
@@ -77,18 +77,18 @@ def write_plugin(folder: Path, bodies: dict[str, str]) -> Path:
     return path
 
 
-def timed(folder: Path, plugin: Path, names: list[str], *sets: str) -> list[Record]:
+def timed(folder: Path, plugin: Path, names: list[str], *more: str) -> list[Record]:
     """Records of one run in which the named components are timed beside the reference; the study is left in folder."""
     suite = folder / "small.toml"
     suite.write_text(SUITE)
     axis = f"axes.attention={json.dumps(['batched', *names])}"
-    chosen = ("time.rounds=2", "time.iterations=8", "time.batch_sizes=[8]", axis, *sets)
+    chosen = ("time.rounds=2", "time.iterations=8", "time.batch_sizes=[8]", axis, *more)
     command = ["time", str(suite), "--results", str(folder / "study"), "--device", "cpu", "--plugin", str(plugin)]
-    done = here(*command, *(part for text in chosen for part in ("--set", text)))
+    done = here(*command, *sets(*chosen))
     assert done.returncode in (0, 1), done.stdout + done.stderr
     study = StudyFolder.read(folder / "study")
     cells = {p.id: p.cell for p in study.info.trials}
-    records = [r for attempts in study.records().values() for r in attempts]
+    records = records_of(folder / "study")
     assert {cells[r.trial_id] for r in records} == {"batched", *names}
     return records
 
@@ -98,9 +98,9 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Record]]
     """Defect → its records, of all defects timed together with the gradients in play."""
     folder = tmp_path_factory.mktemp("controls")
     plugin = write_plugin(folder, {name: body for name, (body, _) in DEFECTS.items()})
-    sets = ("model.image_size=20", 'time.modes=["train"]', "data.resize=20")  # 25 patches: N = 26
+    longer = ("model.image_size=20", 'time.modes=["train"]', "data.resize=20")  # 25 patches: N = 26
     records: dict[str, list[Record]] = {}
-    for record in timed(folder, plugin, list(DEFECTS), *sets):
+    for record in timed(folder, plugin, list(DEFECTS), *longer):
         records.setdefault(record.trial.model.attention, []).append(record)
     return records
 

@@ -23,8 +23,9 @@ import pytest
 from PIL import Image
 
 from tests.conftest import wants_compiler
-from tests.runner.runs import Runs, all_end, descendants, here, living, until
+from tests.runner.runs import Runs, all_end, busy, descendants, here, killed, living, until
 from tests.small import train_trial
+from vitbench.analysis.timings import BESIDE, instability
 from vitbench.store import Record, StudyFolder, TimeValues, TrainValues
 from vitbench.store.attempts import standing
 from vitbench.store.leases import at_work
@@ -43,14 +44,13 @@ def test_f01_f02_sigkill_of_the_driver_loses_what_was_running_and_repeats_nothin
     driver = runs.start(*arguments)
     runs.wait_for(2)
     children = descendants(driver)
-    driver.kill()
-    driver.wait()
+    killed(driver)
     finished = {r.trial_id: r for r in runs.records()}
     assert 2 <= len(finished) < 6 and set(runs.states()) == {"ok"} and StudyFolder.read(runs.study).damaged == []
     assert all_end(children), "processes outlived the driver"
     before = len(runs.pids())
 
-    assert runs.run_here(*arguments).returncode == 0
+    runs.complete(*arguments)
     records = runs.records()
     assert len(records) == 6 == len({r.trial_id for r in records})
     assert all(r == finished[r.trial_id] for r in records if r.trial_id in finished)
@@ -131,11 +131,9 @@ def test_f07_a_sleeper_that_a_killed_driver_leaves_is_ended_by_the_next(runs: Ru
     driver = runs.start(*runs.plugin(body), *ALONE)
     runs.wait_for_starts(2)
     time.sleep(0.5)
-    driver.kill()
-    driver.wait()
+    killed(driver)
     pids = runs.pids()
-    runs.plugin("pass")
-    assert runs.run_here("--plugin", str(runs.folder / "faulty.py"), *ALONE).returncode == 0
+    runs.complete(*runs.plugin("pass"), *ALONE)
     assert all_end(pids)
 
 
@@ -159,7 +157,7 @@ def test_f11_a_signal_ends_the_study_cleanly_and_it_goes_on_from_there(
     assert all_end(children)
     assert list((runs.study / "leases").iterdir()) == []
     runs.plugin("pass")
-    assert runs.run_here(*arguments).returncode == 0
+    runs.complete(*arguments)
     assert runs.states() == {"ok": 2, "interrupted": 1}
 
 
@@ -231,18 +229,9 @@ def test_f20_a_gpu_that_is_not_there_is_never_replaced_by_the_cpu() -> None:
 
 @QUIET
 def test_f21_foreign_load_while_timing_marks_the_timing(runs: Runs) -> None:
-    import sys
-
-    from vitbench.analysis.timings import BESIDE, instability
-
     cores = os.cpu_count() or 1
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * cores)]
-    try:
+    with busy(2 * cores):
         runs.run_here("--set", "time.rounds=4", "--set", "time.modes=['inference']", "--only", "timing")
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
     (values,) = [r.values for r in runs.records()]
     assert isinstance(values, TimeValues)
     assert min(p.foreign_threads or 0.0 for p in values.processes) > cores
@@ -416,7 +405,8 @@ def test_f28_a_disk_that_is_full_or_becomes_read_only(tmp_path: Path) -> None:
             subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
             filler.unlink(missing_ok=True)
             shutil.rmtree(runs.study / "records" if become == "full" else runs.folder / "none", ignore_errors=True)
-        assert runs.run_here(*arguments).returncode == 0 and runs.states() == {"ok": 4}
+        runs.complete(*arguments)
+        assert runs.states() == {"ok": 4}
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
@@ -439,7 +429,7 @@ def test_f30_a_vitbench_in_another_namespace_leaves_the_scratch_of_this_one_alon
 
 def test_f35_threads_that_a_component_leaves_do_not_keep_its_process(runs: Runs) -> None:
     body = "import threading; threading.Thread(target=time.sleep, args=(600,)).start()"
-    assert runs.run_here(*runs.plugin(body), *ALONE).returncode == 0
+    runs.complete(*runs.plugin(body), *ALONE)
     assert runs.states() == {"ok": 1}
 
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,7 +17,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.runner.runs import VITBENCH, Runs, until
+from tests.runner.runs import VITBENCH, Runs, killed, until
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.files import publish
 from vitbench.store.leases import Owner
@@ -67,7 +66,7 @@ def test_f15_of_many_that_try_one_succeeds(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_f15_four_drivers_share_a_study_and_repeat_nothing(runs: Runs) -> None:
     seeds = f"train.seeds={list(range(16))}"
-    arguments = [*runs.plugin("time.sleep(0.02)"), "--set", "model.mlp=faulty", "--set", seeds]
+    arguments = [*runs.plugin("time.sleep(0.02)"), *FAULTY, "--set", seeds]
     drivers = [runs.start(*arguments, log=f"log{i}") for i in range(4)]
     for driver in drivers:
         assert driver.wait(timeout=300) == 0
@@ -80,7 +79,7 @@ def test_f15_four_drivers_share_a_study_and_repeat_nothing(runs: Runs) -> None:
 
 @pytest.mark.slow
 def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
-    arguments = [*runs.plugin("time.sleep(600)"), "--set", "model.mlp=faulty"]
+    arguments = [*runs.plugin("time.sleep(600)"), *FAULTY]
     first = runs.start(*arguments)
     runs.wait_for_starts(1)
     second = runs.start(*arguments, log="second")
@@ -91,7 +90,7 @@ def test_f15_a_driver_with_nothing_to_do_says_who_has_it(runs: Runs) -> None:
     for driver in (second, first):
         driver.terminate()
         driver.wait(timeout=30)
-    assert Counter(runs.states()) == {"interrupted": 1}
+    assert runs.states() == {"interrupted": 1}
 
 
 @pytest.mark.parametrize("age_s", [0.0, 7200.0, -7200.0], ids=["same clock", "ahead", "behind"])
@@ -146,8 +145,7 @@ def test_f27_a_process_is_told_by_its_start_however_the_wall_clock_steps() -> No
 def test_f16_a_heartbeat_keeps_a_lease(tmp_path: Path) -> None:
     with Leases(tmp_path, 0.2) as living:
         assert living.take(TRIAL) is None
-        elsewhere_path = living.files[TRIAL]
-        elsewhere(elsewhere_path)
+        elsewhere(living.files[TRIAL])
         time.sleep(1.5)
         assert Leases(tmp_path, 0.2).take(TRIAL) is not None
 
@@ -171,8 +169,8 @@ def test_f16_a_lease_that_cannot_be_read_is_watched_too(tmp_path: Path, monkeypa
 
 def test_i32_a_lease_ends_no_process_that_its_driver_did_not_start(tmp_path: Path) -> None:
     """A dead driver's lease may name a stranger's group, that of whoever looks, 0 or 1: all of them are left alone."""
-    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    own = subprocess.Popen(["sleep", "60"], start_new_session=True, env={**os.environ, MARK: "its driver's"})
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True, text=True)
+    own = subprocess.Popen(["sleep", "60"], start_new_session=True, text=True, env={**os.environ, MARK: "its driver's"})
     dead = Leases(tmp_path, 10.0)
     dead.me = dead.me.model_copy(update={"pid": 2**22 - 3, "mark": "its driver's"})
     try:
@@ -191,8 +189,7 @@ def test_i32_a_lease_ends_no_process_that_its_driver_did_not_start(tmp_path: Pat
         assert Leases(tmp_path, 10.0).take(other) is None and stranger.poll() is None
     finally:
         for process in (stranger, own):
-            process.kill()
-            process.wait()
+            killed(process)
 
 
 WITHOUT_LINKS = """
@@ -285,18 +282,14 @@ def test_f27_an_ok_result_is_kept_beside_a_failure_of_another_driver(runs: Runs)
 
 @pytest.mark.slow
 def test_f16_the_study_goes_on_where_a_driver_of_another_machine_died(runs: Runs) -> None:
-    arguments = [*runs.plugin("pass"), "--set", "model.mlp=faulty", "--heartbeat", "0.5"]
-    assert runs.run_here(*arguments).returncode == 0
+    arguments = [*runs.plugin("pass"), *FAULTY, "--heartbeat", "0.5"]
+    runs.complete(*arguments)
     (record,) = runs.study.glob("records/*.json")
     trial = record.name.split("-")[0]
     record.unlink()
     dead = Leases(runs.study / "leases", 5.0)  # longer than a driver needs to start: it has to wait
     dead.take(trial)
     elsewhere(dead.files[trial])
-    done = runs.run_here(*arguments)
-    assert (
-        done.returncode == 0
-        and "in another process (another machine, no heartbeat for" in done.stdout
-        and runs.states() == {"ok": 1}
-    )
+    assert "in another process (another machine, no heartbeat for" in runs.complete(*arguments)
+    assert runs.states() == {"ok": 1}
     assert list((runs.study / "leases").iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.runs import Runs, here
+from tests.runner.runs import Runs, here, killed, planned
 from vitbench.config import SpecError, TrainTrial, read_suite
 from vitbench.report.sections.caveats import stated
 from vitbench.report.view import View
@@ -55,11 +55,6 @@ set."train.label_smoothing" = 1e-6
 """
 
 
-def planned(folder: Path, *overrides: str, text: str = SUITE + VARIANTS) -> StudyInfo:
-    (folder / "looks.toml").write_text(text)
-    return plan(read_suite(folder / "looks.toml", overrides), "cpu")
-
-
 def seeds_of(info: StudyInfo) -> dict[str, int]:
     return dict(Counter(p.cell for p in info.trials if isinstance(p.trial, TrainTrial)))
 
@@ -67,8 +62,7 @@ def seeds_of(info: StudyInfo) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A large effect, which six seeds show, and a null without a margin, which goes on to the last."""
-    runs = Runs(tmp_path_factory.mktemp("looks") / "study")
-    runs.suite.write_text(SUITE + VARIANTS)
+    runs = Runs(tmp_path_factory.mktemp("looks") / "study", SUITE + VARIANTS)
     runs.complete()
     return runs
 
@@ -91,10 +85,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def test_looks_are_checked(tmp_path: Path, seeds: str, message: str) -> None:
     text = SUITE.replace("{ at_most = 8, looks = [4, 6, 8] }", seeds).replace("images = 0", "images = 40")
     if not message:
-        assert planned(tmp_path, text=text).looks is None
+        assert planned(tmp_path, text).looks is None
         return
     with pytest.raises(SpecError) as error:
-        planned(tmp_path, text=text)
+        planned(tmp_path, text)
     assert message in str(error.value) and len(error.value.messages) == 1
 
 
@@ -112,12 +106,12 @@ def test_looks_are_set_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_before_the_first_look_every_cell_has_its_seeds_and_ids_are_those_of_other_plans(tmp_path: Path) -> None:
-    info = planned(tmp_path)
+    info = planned(tmp_path, SUITE + VARIANTS)
     assert seeds_of(info) == dict.fromkeys(("base", "one step", "hardly smoothed"), 4)
     assert info.looks is not None and info.looks.trainings == 24 and info.looks.seeds == tuple(range(8))
-    fixed = planned(tmp_path, "train.seeds=8")
+    fixed = planned(tmp_path, SUITE + VARIANTS, "train.seeds=8")
     assert fixed.looks is None and {p.id for p in info.trials} < {p.id for p in fixed.trials}
-    whole = plan(read_suite(tmp_path / "looks.toml"), "cpu", wanted=nothing_stops)
+    whole = plan(read_suite(tmp_path / "suite.toml"), "cpu", wanted=nothing_stops)
     assert [p.id for p in whole.trials] == [p.id for p in fixed.trials]
 
 
@@ -143,24 +137,21 @@ def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:
 
 @pytest.mark.slow
 def test_a_study_that_was_killed_goes_on_with_the_same_plan(study: Runs, tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "killed")
-    runs.suite.write_text(SUITE + VARIANTS)
+    runs = Runs(tmp_path / "killed", SUITE + VARIANTS)
     for finished in (3, 13, 20):
         process = runs.start("--heartbeat", "0.2")
         runs.wait_for(finished)
-        process.kill()
-        process.wait(60)
+        killed(process)
     runs.complete("--heartbeat", "0.2")
     same_plan_and_verdicts(runs, study)
 
 
 @pytest.mark.slow
 def test_two_drivers_come_to_the_same_plan_as_one(study: Runs, tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "two")
-    runs.suite.write_text(SUITE + VARIANTS)
+    runs = Runs(tmp_path / "two", SUITE + VARIANTS)
     drivers = [runs.start(log=f"log{i}") for i in range(2)]
     assert [driver.wait(300) for driver in drivers] == [0, 0]
-    assert runs.run_here().returncode == 0
+    runs.complete()
     same_plan_and_verdicts(runs, study)
 
 
@@ -185,8 +176,7 @@ def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
 
 @pytest.mark.slow
 def test_equivalent_implementations_are_trained_once_and_go_on_together(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "once")
-    runs.suite.write_text(f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')
+    runs = Runs(tmp_path, f'{SUITE}\n[axes]\nattention = ["sdpa", "batched"]\npositions = ["learned", "none"]\n')
     runs.complete("--set", "train.seeds.at_most=5", "--set", "train.ensemble_seeds=true")
     read = StudyFolder.read(runs.study)
     assert seeds_of(read.info) == {"sdpa · learned": 5, "sdpa · none": 5, "batched · learned": 1, "batched · none": 1}

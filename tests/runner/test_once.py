@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.report.markdown import Page, read_page
-from tests.runner.runs import Runs, here
+from tests.runner.runs import Runs, here, planned, sets
 from tests.small import SUITE
 from vitbench.analysis.factorial import one_at_a_time, runs_of
-from vitbench.config import SpecError, TrainTrial, read_suite
+from vitbench.config import SpecError, TrainTrial
 from vitbench.report.view import View
-from vitbench.runner.plan import plan
 from vitbench.store import StudyFolder, StudyInfo, TrainValues
 
 pytestmark = pytest.mark.xdist_group("once")  # what its fixtures run is run once
@@ -41,11 +40,6 @@ class Drifts(SDPA):
 '''
 
 
-def planned(folder: Path, *overrides: str, text: str = GRID, device: str = "cpu") -> StudyInfo:
-    (folder / "grid.toml").write_text(text)
-    return plan(read_suite(folder / "grid.toml", overrides), device)  # type: ignore[arg-type]
-
-
 def seeds_of(info: StudyInfo) -> dict[str, list[int]]:
     seeds: dict[str, list[int]] = {}
     for each in info.trials:
@@ -62,35 +56,33 @@ def page_of(runs: Runs) -> Page:
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A grid of two functions, three implementations each, in three seeds."""
-    runs = Runs(tmp_path_factory.mktemp("once") / "grid")
-    runs.suite.write_text(GRID)
+    runs = Runs(tmp_path_factory.mktemp("once") / "grid", GRID)
     runs.complete()
     return runs
 
 
 def test_further_seeds_are_planned_for_one_of_each_class(tmp_path: Path) -> None:
-    info = planned(tmp_path)
+    info = planned(tmp_path, GRID)
     seeds = seeds_of(info)
     assert len(info.trials) == 6 + 2 * 2
     assert Counter(map(tuple, seeds.values())) == {(0, 1, 2): 2, (0,): 4}
     assert [cell for cell, its in seeds.items() if len(its) == 3] == ["pre · per_head", "post · per_head"]
-    every = planned(tmp_path, "train.implementations=all")
+    every = planned(tmp_path, GRID, "train.implementations=all")
     assert len(every.trials) == 18 and {p.id for p in info.trials} < {p.id for p in every.trials}, "ids are the same"
-    ensemble = planned(tmp_path, "train.ensemble_seeds=true")
-    assert len(ensemble.trials) == 10
+    assert len(planned(tmp_path, GRID, "train.ensemble_seeds=true").trials) == 10
 
 
 def test_what_does_not_run_on_the_device_stands_for_nobody(tmp_path: Path) -> None:
-    seeds = seeds_of(planned(tmp_path, 'axes.attention=["triton", "sdpa", "batched"]'))
+    seeds = seeds_of(planned(tmp_path, GRID, 'axes.attention=["triton", "sdpa", "batched"]'))
     assert [cell for cell, its in seeds.items() if len(its) == 3] == ["pre · sdpa", "post · sdpa"]
     assert seeds["pre · triton"] == [0]
-    on_gpu = seeds_of(planned(tmp_path, 'axes.attention=["triton", "sdpa", "batched"]', device="cuda"))
+    on_gpu = seeds_of(planned(tmp_path, GRID, 'axes.attention=["triton", "sdpa", "batched"]', device="cuda"))
     assert [cell for cell, its in on_gpu.items() if len(its) == 3] == ["pre · triton", "post · triton"]
 
 
 def test_other_functions_data_and_recipes_are_no_class(tmp_path: Path) -> None:
     def trials(axes: str) -> int:
-        return len(planned(tmp_path, text=f"{SUITE}\nseeds = 3\n[axes]\n{axes}").trials)
+        return len(planned(tmp_path, f"{SUITE}\nseeds = 3\n[axes]\n{axes}").trials)
 
     assert trials('norm = ["pre", "post"]\npositions = ["learned", "none"]') == 4 * 3
     assert trials('train.epochs = [1, 2]\nattention = ["sdpa", "mha"]') == 4 + 2 * 2
@@ -117,11 +109,10 @@ def test_a_grid_is_trained_once_a_seed(grid: Runs) -> None:
 
 @pytest.fixture(scope="module")
 def disagreeing(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    runs = Runs(tmp_path_factory.mktemp("split") / "split")
-    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "mha", "drifts"').replace(
-        'norm = ["pre", "post"]', 'norm = ["pre"]'))  # fmt: skip
+    runs = Runs(tmp_path_factory.mktemp("split") / "split", GRID)
     (runs.folder / "drifts.py").write_text(DRIFTS)
-    printed = runs.complete("--plugin", str(runs.folder / "drifts.py"))
+    changes = sets('axes.norm=["pre"]', 'axes.attention=["sdpa", "mha", "drifts"]')
+    printed = runs.complete("--plugin", str(runs.folder / "drifts.py"), *changes)
     assert "these implementations disagree with the first seed, and are trained with every one" in printed
     return runs
 
@@ -136,19 +127,11 @@ def test_a_class_that_disagrees_with_the_first_seed_is_trained_with_all(disagree
 
 def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
     """The first of the class fails with the first seed: the next stands for the class."""
-    runs = Runs(tmp_path / "gives-way")
-    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"fails", "sdpa", "mha"'))
-    (runs.folder / "fails.py").write_text(
-        DRIFTS.replace("drifts", "fails")
-        .replace("Drifts", "Fails")
-        .replace(
-            "return super().attend(q, k, v) * (0.2 if len(q) > 8 else 1.0)",
-            'if len(q) > 8:\n            raise ValueError("no")\n        return super().attend(q, k, v)',
-        )
-    )
-    done = runs.run_here("--plugin", str(runs.folder / "fails.py"), "--set", 'axes.norm=["pre"]',
-                    "--set", "suite.max_attempts=1")  # fmt: skip
-    assert done.returncode == 1
+    runs = Runs(tmp_path, GRID)
+    fails = DRIFTS.replace("drifts", "fails").replace("0.2 if len(q) > 8 else 1.0", "1 // (len(q) <= 8)")
+    (runs.folder / "fails.py").write_text(fails)
+    changes = sets('axes.norm=["pre"]', 'axes.attention=["fails", "sdpa", "mha"]', "suite.max_attempts=1")
+    assert runs.run_here("--plugin", str(runs.folder / "fails.py"), *changes).returncode == 1
     ok = {
         (r.trial.model.attention, getattr(r.trial, "seed", None))
         for r in runs.records()
@@ -158,9 +141,8 @@ def test_one_that_cannot_be_trained_gives_way(tmp_path: Path) -> None:
 
 
 def test_ensembles_of_one_implementation_stand_for_the_others(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "ensemble")
-    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "batched"'))
-    runs.complete("--set", "train.ensemble_seeds=true", "--set", 'axes.norm=["pre"]')
+    runs = Runs(tmp_path, GRID)
+    runs.complete(*sets("train.ensemble_seeds=true", 'axes.norm=["pre"]', 'axes.attention=["sdpa", "batched"]'))
     ensemble = {(r.trial.model.attention, getattr(r.trial, "seed", None)): r.values.ensemble_size
                for r in runs.records() if isinstance(r.values, TrainValues)}  # fmt: skip
     assert ensemble == {("sdpa", 0): 3, ("sdpa", 1): 3, ("sdpa", 2): 3, ("batched", 0): 1}
@@ -168,8 +150,7 @@ def test_ensembles_of_one_implementation_stand_for_the_others(tmp_path: Path) ->
 
 def test_the_effect_is_that_of_the_full_grid_and_a_function_has_one_row(grid: Runs, tmp_path: Path) -> None:
     """Implementations end equal on a CPU, so that the numbers are, too."""
-    full = Runs(tmp_path / "full")
-    full.suite.write_text(GRID)
+    full = Runs(tmp_path, GRID)
     shutil.copytree(grid.study, full.study)
     assert "18 trials, 10 of them finished before" in full.run_here(*ALL).stdout
     pages = {name: page_of(runs) for name, runs in (("once", grid), ("full", full))}
@@ -204,8 +185,7 @@ def test_nobody_is_compared_with_its_own_run(grid: Runs) -> None:
 
 
 def test_what_is_unsupported_is_said_once_and_the_time_left_with_each_trial(tmp_path: Path) -> None:
-    runs = Runs(tmp_path / "here")
-    runs.suite.write_text(GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "triton"'))
+    runs = Runs(tmp_path, GRID.replace('"per_head", "batched", "sdpa"', '"sdpa", "triton"'))
     asked = here("plan", str(runs.suite), "--results", str(runs.study), "--device", "cpu").stdout
     reason = 'attention "triton" runs on cuda, not on cpu'
     assert asked.count("triton") == 1 and f"unsupported: 2 train: {reason}" in asked

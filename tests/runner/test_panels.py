@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.runner.runs import planned
 from tests.small import SUITE
 from vitbench.analysis.axis_speeds import widest
-from vitbench.config import read_suite
 from vitbench.config.trial import TimeTrial
 from vitbench.runner.messages import Request
 from vitbench.runner.panels import Bench, TimingSetting
-from vitbench.runner.plan import plan
 from vitbench.runner.process import Outcome, Say
 from vitbench.store import Samples, TimeValues
 from vitbench.timing.values import Alone, Panel, Sizes
@@ -66,8 +65,7 @@ class Canned:
 def test_processes_are_added_until_the_intervals_are_narrow(
     luck: float, foreign: float, stopped_at: int | None, processes: int | None, tmp_path: Path
 ) -> None:
-    (tmp_path / "small.toml").write_text(SUITE + AXES + TIMES)
-    info = plan(read_suite(tmp_path / "small.toml"), "cpu", kinds=["time"])
+    info = planned(tmp_path, SUITE + AXES + TIMES, kinds=["time"])
     trials = [p.trial for p in info.trials if isinstance(p.trial, TimeTrial)]
     kept: dict[str, TimeValues | None] = {}
     bench = Bench(

@@ -84,19 +84,19 @@ def test_f31_a_plug_in_that_is_edited(runs: Runs) -> None:
     arguments = [*runs.plugin(SPOILS), *ALONE]
     path = Path(arguments[1])
     text, before = path.read_text(), digest(path)
-    assert runs.run_here(*arguments, "--set", "train.seeds=[0, 1]").returncode == 0
+    runs.complete(*arguments, "--set", "train.seeds=[0, 1]")
     assert path.read_text().startswith("raise"), "it was edited by the first trial"
     assert [plugins(each) for each in runs.records()] == [{"mlp.faulty": before}] * 2
 
     path.write_text(text + "# another text\n")
     after = digest(path)
-    done = runs.run_here(*arguments, "--set", "train.seeds=[0, 1, 2]")
-    assert done.returncode == 0 and "2 results are of other code than this" in done.stdout
+    printed = runs.complete(*arguments, "--set", "train.seeds=[0, 1, 2]")
+    assert "2 results are of other code than this" in printed
     assert sorted(plugins(each)["mlp.faulty"] for each in runs.records()) == sorted([before, before, after])
     assert "**Results of a plug-in that was edited since: 2** (mlp.faulty)" in runs.report()
 
     path.write_text(text + "# another text\n")
-    assert runs.run_here(*arguments, "--set", "train.seeds=[0, 1, 2]", "--rerun-changed").returncode == 0
+    runs.complete(*arguments, "--set", "train.seeds=[0, 1, 2]", "--rerun-changed")
     assert len(runs.records()) == 5 and "that was edited since" not in runs.report()
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.runner.runs import Runs, all_end, until
+from tests.runner.runs import Runs, all_end, killed, until
 from vitbench.store import StudyFolder
 from vitbench.store.leases import at_work
 from vitbench.streams import derive
@@ -62,7 +62,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
     ]  # fmt: skip
     drivers: list[subprocess.Popen[str]] = []
     family: set[int] = set()
-    killed: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
     began = time.monotonic()
     for number in range(KILLS):
         drivers = [d for d in drivers if d.poll() is None]
@@ -82,8 +82,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
         elif fault == "driver killed":
             time.sleep(chance.uniform(0, 3.0))
             family |= {p.pid for p in everything_below(victim.pid)}
-            victim.kill()
-            victim.wait()
+            killed(victim)
         elif fault == "driver stopped":  # for longer than its heartbeats may be missed, or not
             some_trial(drivers, chance)
             victim.send_signal(signal.SIGSTOP)
@@ -102,10 +101,9 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
                     pass
             time.sleep(chance.uniform(0.5, 2.0))
             (disk / "filler").unlink()
-        killed[fault] += 1
+        faults[fault] += 1
     for driver in drivers:
-        driver.kill()
-        driver.wait()
+        killed(driver)
     interrupted_s = time.monotonic() - began
     assert all_end(family, within_s=30), "a process outlived its driver"
     assert runs.run(*arguments, timeout=600).returncode == 0
@@ -130,7 +128,7 @@ def test_f01_f02_f15_f27_f28_whatever_is_killed_nothing_finished_is_lost_or_repe
     same = {r.trial_id: r.values for r in alone.records()}
     assert [v.test_loss for v in values] == [same[p.id].test_loss for p in study.info.trials[:3]], "killed or not"
     report = [
-        f"{sum(killed.values())} faults ({dict(killed)}) in {interrupted_s:.0f} s",
+        f"{sum(faults.values())} faults ({dict(faults)}) in {interrupted_s:.0f} s",
         f"{count} trials, {sum(map(len, starts.values()))} starts of training, records {dict(states)}",
         "0 damaged, 0 lost, 0 repeated, 0 processes left",
     ]

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.runner.ray_cluster import RayNodes
-from tests.runner.runs import Runs, all_end, until
+from tests.runner.runs import Runs, all_end, killed, until
 from tests.training.stages import results
 from vitbench.store import Record, StudyFolder, TrainValues
 
@@ -126,7 +126,7 @@ def test_f11_ctrl_c_ends_trials_on_the_cluster_even_those_that_ignore_it(runs: R
     assert time.monotonic() - began < 15 + 5, "15 s, and 5 more for a machine that is busy with tests"
     assert runs.states() == {"interrupted": 2} and all_end(runs.pids())
     runs.plugin("pass")
-    assert runs.run_here(*arguments).returncode == 0
+    runs.complete(*arguments)
     each_ok_once(runs, 2)
 
 
@@ -134,8 +134,7 @@ def test_f11_ctrl_c_ends_trials_on_the_cluster_even_those_that_ignore_it(runs: R
 def test_f02_a_driver_that_is_killed_under_ray_repeats_nothing(runs: Runs, cluster: RayNodes) -> None:
     driver, arguments = start(runs, cluster, "time.sleep(0.1)", 8)
     runs.wait_for(3)
-    driver.kill()
-    driver.wait()
+    killed(driver)
     begun = settled(runs)
     assert all_end(begun, within_s=30), "trials outlived their driver"
     finished, before = {r.trial_id for r in runs.records()}, len(begun)
@@ -150,7 +149,7 @@ def test_local_and_ray_give_the_same_values_bit_by_bit(runs: Runs, cluster: RayN
     arguments = [*ONE_CPU, *seeds(2), "--set", "train.epochs=2", "--set", "model.dropout=0.1",
                  "--set", 'axes.attention=["sdpa", "batched"]', "--set", "train.implementations=all"]  # fmt: skip
     other = Runs(tmp_path / "other")
-    assert runs.run_here(*arguments).returncode == 0
+    runs.complete(*arguments)
     assert other.run(*arguments, *on(cluster)).returncode == 0
     here, there = (
         {r.trial_id: results(r.values) for r in each.records() if isinstance(r.values, TrainValues)}
@@ -189,7 +188,7 @@ def test_f18_a_head_that_dies_ends_the_run_with_a_message_and_loses_nothing(
     assert 2 <= len(finished) < 6
     assert all_end(runs.pids(), within_s=60)
     before = len(runs.pids())
-    assert runs.run_here(*arguments).returncode == 0
+    runs.complete(*arguments)
     each_ok_once(runs, 6)
     assert len(runs.pids()) - before == 6 - len(finished)
 

@@ -21,15 +21,14 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from tests.runner.runs import Runs, all_end, descendants, here, until
+from tests.runner.runs import Runs, all_end, descendants, here, killed, planned, until
 from tests.runner.test_tuning import TUNED
 from tests.small import SUITE
 from tests.training import stages
-from vitbench.config import read_suite
 from vitbench.config.suite import Resources
 from vitbench.runner.backends import slurm
 from vitbench.runner.backends.backend import BackendOptions
-from vitbench.runner.plan import plan
+from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Session
 from vitbench.store import Leases, StudyFolder, TrainValues
@@ -147,7 +146,7 @@ def test_f17_jobs_that_are_killed_take_their_processes_along_and_their_trial_is_
 @slow
 def test_a_job_that_is_warned_stops_with_a_checkpoint_and_the_requeued_one_comes_to_the_same_bits(runs: Runs) -> None:
     arguments = [*runs.plugin(SLOWED), *ALONE, *ONE_CPU, "--set", "train.epochs=30", "--set", "suite.checkpoint_s=0.1"]
-    assert runs.run_here(*arguments).returncode == 0
+    runs.complete(*arguments)
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"
     (runs.folder / "slow").touch()
@@ -178,8 +177,7 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
     driver = runs.start(*arguments)
     runs.wait_for_starts(2)
     jobs = descendants(driver)
-    driver.kill()
-    driver.wait()
+    killed(driver)
     again = runs.start(*arguments, log="again")
     until(lambda: "in other processes" in (runs.folder / "again").read_text(), "it does not say that it waits")
     (runs.folder / "hold").unlink()
@@ -187,8 +185,7 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
     assert all_end(jobs, within_s=30.0), "jobs are left"
     assert "submitted" not in (runs.folder / "again").read_text()
     assert runs.states() == {"ok": 2} and len(runs.pids()) == 2
-    done = runs.run_here(*arguments)
-    assert done.returncode == 0 and "2 of them finished before" in done.stdout and len(runs.pids()) == 2
+    assert "2 of them finished before" in runs.complete(*arguments) and len(runs.pids()) == 2
 
 
 @slow
@@ -259,9 +256,7 @@ def test_slurm_is_asked_for_what_a_trial_needs(tmp_path: Path, monkeypatch: pyte
 def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs.suite.write_text(f"{SUITE}[time]\n")
-    suite = read_suite(runs.suite)
-    whole, timing = plan(suite, "cpu"), plan(suite, "cpu", kinds=("time",))
+    whole, timing = (planned(runs.folder, f"{SUITE}[time]\n", kinds=kinds) for kinds in (KINDS, ["time"]))
     session = SimpleNamespace(study=StudyFolder.start(runs.study, whole))
     seen: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 

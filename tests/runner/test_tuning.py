@@ -10,12 +10,12 @@ import pytest
 
 from tests.report.builders import render
 from tests.report.markdown import read_page
-from tests.runner.runs import here
+from tests.runner.runs import here, planned
 from tests.small import SUITE
-from vitbench.config import SpecError, TrainTrial, TuneTrial, read_suite
+from vitbench.config import SpecError, TrainTrial, TuneTrial
 from vitbench.model.counting import parameters_of
 from vitbench.runner.cost import trial_flops
-from vitbench.runner.plan import NO_SETTING, plan
+from vitbench.runner.plan import NO_SETTING
 from vitbench.store import StudyFolder, TrainValues, Trials, TuneValues
 
 pytestmark = pytest.mark.xdist_group("tuning")  # what its fixtures run is run once
@@ -51,8 +51,8 @@ def test_every_cell_gets_the_same_number_of_tuning_runs_and_none_reads_the_test_
     for label in ("learned", "none"):
         assert sorted(p.setting["train.learning_rate"] for p in tuning if p.cell == label) == [1e-6, 1e-6, 1e-2, 1e-2]
     outcomes = study.outcomes()
-    for planned in tuning:
-        values = outcomes[planned.id].values
+    for each in tuning:
+        values = outcomes[each.id].values
         assert isinstance(values, TuneValues) and not any("test" in name for name in type(values).model_fields)
 
 
@@ -61,10 +61,10 @@ def test_the_setting_with_the_best_validation_goes_on_to_all_seeds(tuned: Path) 
     outcomes = study.outcomes()
     for label in ("learned", "none"):
         scores: dict[float, list[float]] = {}
-        for planned in study.info.trials:
-            values = outcomes[planned.id].values
-            if planned.cell == label and isinstance(values, TuneValues):
-                rate = planned.trial.train.learning_rate
+        for each in study.info.trials:
+            values = outcomes[each.id].values
+            if each.cell == label and isinstance(values, TuneValues):
+                rate = each.trial.train.learning_rate
                 scores.setdefault(rate, []).append(values.validation_accuracy_pct - values.validation_loss / 1000)
         best = max(scores, key=lambda rate: sum(scores[rate]))
         runs = [p for p in study.info.trials if p.cell == label and isinstance(p.trial, TrainTrial)]
@@ -88,8 +88,7 @@ def test_what_is_tuned_is_not_tuned_again(tuned: Path) -> None:
 
 
 def test_training_waits_for_tuning(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(TUNED)
-    info = plan(read_suite(tmp_path / "small.toml"), "cpu")
+    info = planned(tmp_path, TUNED)
     assert {p.trial.kind for p in info.trials} == {"tune"} and info.untuned == ("learned", "none")
 
 
@@ -125,14 +124,12 @@ def test_a_run_takes_the_steps_of_its_budget(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_operations_gives_deeper_models_fewer_images(tmp_path: Path) -> None:
-    (tmp_path / "suite.toml").write_text(SUITE.replace("epochs = 1\n", "") + "[axes]\ndepth = [1, 2, 4]\n")
-    info = plan(read_suite(tmp_path / "suite.toml", ["train.flops=1e9"]), "cpu")
+    deeper = SUITE + "[axes]\ndepth = [1, 2, 4]\n"
+    info = planned(tmp_path, deeper.replace("epochs = 1\n", ""), "train.flops=1e9")
     images = {p.trial.model.depth: p.trial.train.images for p in info.trials}
     assert images[1] and images[2] and images[4] and images[1] > images[2] > images[4]
-    for planned in info.trials:
-        assert trial_flops(planned.trial, 160) == pytest.approx(1e9, rel=0.02)
-    (tmp_path / "suite.toml").write_text(SUITE + "[axes]\ndepth = [1, 2, 4]\n")
-    info = plan(read_suite(tmp_path / "suite.toml", ["train.match=flops"]), "cpu")
+    assert [trial_flops(p.trial, 160) for p in info.trials] == pytest.approx([1e9] * 3, rel=0.02)
+    info = planned(tmp_path, deeper, "train.match=flops")
     matched = {p.cell: p.trial.train.images for p in info.trials}
     assert matched["depth=1"] is None, "the first cell keeps its epochs"
     flops = [trial_flops(p.trial, 160) for p in info.trials]
@@ -157,27 +154,24 @@ set.train.teacher_epochs = 1
 
 def test_a_budget_of_operations_counts_every_stage_of_training(tmp_path: Path) -> None:
     """A frozen model has no backward pass, and pre-training and a teacher are paid for."""
-    file = tmp_path / "suite.toml"
-    file.write_text(SUITE.replace("epochs = 1\n", "epochs = 100\n") + STAGES)
+    text = SUITE.replace("epochs = 1\n", "epochs = 100\n") + STAGES
     for override in ("train.flops=1e11", "train.match=flops"):
-        info = plan(read_suite(file, [override]), "cpu")
-        planned = {p.cell: p.trial for p in info.trials}
-        wanted = 1e11 if override == "train.flops=1e11" else trial_flops(planned["plain"], 160)
-        assert [trial_flops(trial, 160) for trial in planned.values()] == pytest.approx([wanted] * 4, rel=0.01)
-    images = {cell: trial.train.images for cell, trial in planned.items() if isinstance(trial, TrainTrial)}
-    by_images = plan(read_suite(file, ["axes.data.train_images=[200, 120]", "train.match=flops"]), "cpu").trials
+        trials = {p.cell: p.trial for p in planned(tmp_path, text, override).trials}
+        wanted = 1e11 if override == "train.flops=1e11" else trial_flops(trials["plain"], 160)
+        assert [trial_flops(trial, 160) for trial in trials.values()] == pytest.approx([wanted] * 4, rel=0.01)
+    images = {cell: trial.train.images for cell, trial in trials.items() if isinstance(trial, TrainTrial)}
+    by_images = planned(tmp_path, text, "axes.data.train_images=[200, 120]", "train.match=flops").trials
     assert [trial_flops(p.trial, p.trial.data.train_images - 40) for p in by_images] == pytest.approx(
         [wanted] * 8, rel=0.01
     )
     assert images["plain"] is None and images["probe"] == 3 * 100 * 160
     with pytest.raises(SpecError, match=r"plain: a budget of 1e\+06 operations leaves no image to train on"):
-        plan(read_suite(file, ["train.flops=1e6"]), "cpu")
+        planned(tmp_path, text, "train.flops=1e6")
 
 
 def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allow(tmp_path: Path) -> None:
-    (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "swiglu", "relu"]\n')
-    plain = plan(read_suite(tmp_path / "suite.toml"), "cpu")
-    matched = plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")
+    text = SUITE + '[axes]\nmlp = ["gelu", "swiglu", "relu"]\n'
+    plain, matched = planned(tmp_path, text), planned(tmp_path, text, "train.match=parameters")
     counts = [[parameters_of(p.trial.model) for p in info.trials] for info in (plain, matched)]
     assert counts[0][0] == counts[1][0], "the first cell is as it was asked for"
     assert counts[0][1] != counts[0][0]
@@ -185,17 +179,14 @@ def test_matched_parameters_are_those_of_the_first_cell_as_nearly_as_widths_allo
     step = 8 * (3 * dim + 2)  # SwiGLU's width goes in eights, of three matrices and two biases
     assert abs(counts[1][1] - counts[1][0]) <= step / 2 and counts[1][2] == counts[1][0]
     with pytest.raises(SpecError, match="has no MLP whose width could match"):
-        (tmp_path / "suite.toml").write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
-        plan(read_suite(tmp_path / "suite.toml", ["train.match=parameters"]), "cpu")
+        planned(tmp_path, SUITE + '[axes]\nmlp = ["gelu", "none"]\n', "train.match=parameters")
 
 
 def test_timing_leaves_the_plan_of_training_as_it_is(tuned: Path, tmp_path: Path) -> None:
     shutil.copytree(tuned / "study", tmp_path / "study")
     before = StudyFolder.read(tmp_path / "study").info
     text = TUNED + '[time]\nrounds = 1\niterations = 3\nwarmup = 1\nmodes = ["inference"]\n'
-    (tmp_path / "small.toml").write_text(text)
-    suite = read_suite(tmp_path / "small.toml")
-    after = StudyFolder.start(tmp_path / "study", plan(suite, "cpu", kinds=("time",))).info
+    after = StudyFolder.start(tmp_path / "study", planned(tmp_path, text, kinds=("time",))).info
     assert {p.trial.kind for p in after.trials} == {"tune", "train", "time"}
     assert after.tuned == before.tuned and after.untuned == before.untuned and after.facts == before.facts
     assert {p.id for p in before.trials} < {p.id for p in after.trials}
@@ -207,14 +198,14 @@ def test_a_cell_that_is_tuned_anew_keeps_no_run_of_its_old_setting(tuned: Path, 
     info = StudyFolder.read(tmp_path / "study").info
     swapped = {1e-6: 1e-2, 1e-2: 1e-6}
     trials = []
-    for planned in info.trials:
-        if isinstance(planned.trial, TrainTrial) and planned.cell == "learned":
-            rate = swapped[planned.trial.train.learning_rate]
-            recipe = planned.trial.train.model_copy(update={"learning_rate": rate})
-            trial = planned.trial.model_copy(update={"train": recipe})
-            trials.append(planned.model_copy(update={"trial": trial, "id": trial.id}))
+    for each in info.trials:
+        if isinstance(each.trial, TrainTrial) and each.cell == "learned":
+            rate = swapped[each.trial.train.learning_rate]
+            recipe = each.trial.train.model_copy(update={"learning_rate": rate})
+            trial = each.trial.model_copy(update={"train": recipe})
+            trials.append(each.model_copy(update={"trial": trial, "id": trial.id}))
         else:
-            trials.append(planned)
+            trials.append(each)
     again = StudyFolder.start(tmp_path / "study", info.model_copy(update={"trials": Trials.of(trials)})).info
     assert [p.id for p in again.trials] == [p.id for p in trials]
 
