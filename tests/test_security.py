@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import re
 import sys
 import tomllib
@@ -165,11 +164,7 @@ def test_a_report_loads_nothing_from_outside(page: Page) -> None:
 
 
 def test_hostile_text_in_tables_computes_nothing_and_breaks_no_row(page: Page) -> None:
-    for file in sorted((page.folder / "tables").glob("*.csv")):
-        with file.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.reader(stream))
-        assert len({len(row) for row in rows}) == 1, file
-        assert not [v for row in rows for v in row if re.match(r"[=+@\t\r]|-[^\d.]", v)], file
+    assert page.formulas() == []
 
 
 def test_hostile_text_in_a_record_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,17 @@ class Page:
     def csv(self, name: str) -> list[dict[str, str]]:
         with (self.folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as stream:
             return list(csv.DictReader(stream))
+
+    def formulas(self) -> list[str]:
+        """Cells of its CSV files, all rows of which are as long, that a spreadsheet would compute."""
+        cells: list[str] = []
+        for file in (self.folder / "tables").glob("*.csv"):
+            with file.open(newline="", encoding="utf-8") as stream:
+                rows = list(csv.reader(stream))
+            assert len({len(row) for row in rows}) == 1, file
+            cells += [cell for row in rows for cell in row]
+        assert cells
+        return [cell for cell in cells if re.match(r"[=+@\t\r]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", cell)]
 
 
 Archetypes = Callable[[str], Page]  # Name of an archetype → its report
