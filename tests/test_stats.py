@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,22 +62,12 @@ def test_too_few_runs_are_no_verdict() -> None:
         ({"a": [1.0] * 4, "b": [1.0] * 5}, {}, "a has 4 scores, but b has 5"),
         ({"a": [1.0] * 4, "b": [math.nan] * 4}, {}, "b: a score is not finite: nan"),
         (SCORES, {"margin": 0.0}, "margin: 0.0 is not positive"),
+        ([[1.0] * 4, [2.0] * 4], {}, "a mapping of names to scores, not a list"),
+        # By seed, they would be compared by their seeds.
+        *(({"a": [70.0, 71.0, 72.0, 71.5], "b": b}, {"margin": 4.0}, "b: a sequence of numbers, one a run: ")
+          for b in ({0: 80.0, 1: 81.0, 2: 82.0, 3: 81.5}, {1.0, 2.0, 3.0}, "9999", 3.0, [None] * 4)),
     ],
-)
-def test_what_cannot_be_compared_is_refused(
-    scores: dict[str, list[float]], options: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        compare(scores, **options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("scores", [{0: 80.0, 1: 81.0, 2: 82.0, 3: 81.5}, {1.0, 2.0, 3.0}, "9999", 3.0, [None] * 4])
-def test_what_is_no_sequence_of_numbers_is_refused(scores: object) -> None:
-    """By seed, they would be compared by their seeds."""
-    with pytest.raises(TypeError, match="b: a sequence of numbers, one a run: "):
-        compare({"a": [70.0, 71.0, 72.0, 71.5], "b": scores}, margin=4.0)  # type: ignore[dict-item]
-
-
-def test_scores_without_names_are_refused() -> None:
-    with pytest.raises(TypeError, match="a mapping of names to scores, not a list"):
-        compare([[1.0] * 4, [2.0] * 4])  # type: ignore[arg-type]
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused(scores: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError if message.startswith(("a mapping", "b: a seq")) else ValueError, match=message):
+        compare(scores, **options)

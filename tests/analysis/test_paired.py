@@ -20,23 +20,16 @@ points = st.integers(-2000, 2000).map(lambda k: k / 100)
 some = st.lists(points, min_size=2, max_size=8)
 
 
-@given(st.lists(points, min_size=1, max_size=9))
+@given(st.lists(points, min_size=1, max_size=10))
 @example([0.1, 0.2, -0.3])  # the sum of which is not 0 in floats
 @example([0.1] * 3 + [0.3])
+@example([0.1, 0.2, 0.3, 0.7, 0.4, 0.1])
+@example([0.0] * 7)
 def test_sign_flip_p_is_the_share_of_arrangements_in_exact_arithmetic(deltas: list[float]) -> None:
     cents = [round(100 * d) for d in deltas]
     arrangements = [sum(map(int.__mul__, signs, cents)) for signs in itertools.product((1, -1), repeat=len(cents))]
     expected = sum(abs(a) >= abs(sum(cents)) for a in arrangements) / len(arrangements)
     assert sign_flip_p(deltas) == expected
-
-
-@pytest.mark.parametrize("n", [2, 5, 9, 12])
-def test_sign_flip_p_is_that_of_scipy(n: int) -> None:
-    deltas = np.random.default_rng(n).normal(0.4, 1, n)
-    test = stats.permutation_test(
-        (deltas,), lambda sample, axis: sample.mean(axis=axis), permutation_type="samples", n_resamples=np.inf
-    )
-    assert sign_flip_p(list(deltas)) == pytest.approx(test.pvalue)
 
 
 @given(st.lists(points, min_size=1, max_size=12), st.sampled_from([0.001, 0.1, 3.0, 1000.0]), st.randoms())
@@ -48,11 +41,8 @@ def test_sign_flip_p_keeps_under_sign_scale_and_order(deltas: list[float], scale
     assert 2 / 2 ** len(deltas) <= p <= 1
 
 
-def test_sign_flip_p_at_its_ends() -> None:
-    assert math.isnan(sign_flip_p([]))
-    assert sign_flip_p([3.0]) == 1
-    assert sign_flip_p([0.0] * 7) == 1
-    assert sign_flip_p([0.1, 0.2, 0.3, 0.7, 0.4, 0.1]) == 2 / 2**6
+def test_of_no_runs_there_is_no_probability_and_twenty_of_one_sign_have_the_smallest_p() -> None:
+    assert math.isnan(sign_flip_p([])) and math.isnan(probability_of_improvement([], []))
     assert sign_flip_p([1.0] * 20) == 2 / 2**20
 
 
@@ -169,8 +159,3 @@ def test_probability_of_improvement_is_mann_whitneys_u(variant: list[float], bas
     u = stats.mannwhitneyu(variant, baseline, method="asymptotic", alternative="greater").statistic
     assert probability == pytest.approx(u / (len(variant) * len(baseline)))
     assert probability + probability_of_improvement(baseline, variant) == pytest.approx(1)
-
-
-def test_probability_of_improvement_by_hand() -> None:
-    assert probability_of_improvement([1, 2, 3], [2, 2]) == pytest.approx((0 + 1 + 2) / 6)
-    assert math.isnan(probability_of_improvement([], []))
