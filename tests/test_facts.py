@@ -223,17 +223,13 @@ COMPARED = {
 NOT_MADE = {"unequal-timing-protocol"}  # Limits of a comparison that no archetype has
 
 
-@pytest.mark.parametrize("kind", TRIGGERED)
-def test_every_caveat_is_stated_where_it_applies(kind: str, tmp_path: Path) -> None:
-    sentences = dict(stated(View(STUDIES[kind](tmp_path / "study"))))
-    assert set(sentences) >= TRIGGERED[kind]
-    assert not [text for text in sentences.values() if "{" in text]
-
-
-@pytest.mark.parametrize("kind", COMPARED)
-def test_every_limit_of_a_comparison_is_stated_where_it_applies(kind: str, tmp_path: Path) -> None:
-    sentences = dict(limits.stated(COMPARISONS[kind](tmp_path)))
-    assert set(sentences) >= COMPARED[kind]
+@pytest.mark.parametrize(("kind", "names"), [*TRIGGERED.items(), *COMPARED.items()])
+def test_every_caveat_and_every_limit_of_a_comparison_is_stated_where_it_applies(
+    kind: str, names: set[str], tmp_path: Path
+) -> None:
+    comparison = COMPARISONS.get(kind)
+    sentences = dict(limits.stated(comparison(tmp_path)) if comparison else stated(View(STUDIES[kind](tmp_path))))
+    assert set(sentences) >= names
     assert not [text for text in sentences.values() if "{" in text]
 
 

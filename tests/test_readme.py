@@ -198,18 +198,14 @@ def test_make_ablations_that_is_stopped_reports_what_is_there(clone: Path) -> No
 @pytest.mark.slow
 def test_make_ablations(clone: Path) -> None:
     """The main job by its one command, on a smaller budget; then again, for nothing."""
-    done = subprocess.run(
-        ABLATIONS, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
-    )
+    done = sh(shlex.join(ABLATIONS), clone)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "102 trials: 78 ok, 24 unsupported" in done.stdout
     page = (clone / "reports" / "components" / "report.md").read_bytes()
     assert page.count(b"unsupported") > 12
     records = sorted(p.name for p in (clone / "results" / "components" / "records").iterdir())
     assert len(records) == 102
-    again = subprocess.run(
-        ABLATIONS, cwd=clone, env=environment(), capture_output=True, text=True, timeout=900, check=False
-    )
+    again = sh(shlex.join(ABLATIONS), clone)
     assert again.returncode == 0 and "102 of them finished before" in again.stdout
     assert sorted(p.name for p in (clone / "results" / "components" / "records").iterdir()) == records
     assert (clone / "reports" / "components" / "report.md").read_bytes() == page

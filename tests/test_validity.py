@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.report.builders import CellPlan, Plan, build, factorial, render
-from tests.report.markdown import Page, read_page
+from tests.report.builders import CellPlan, Plan, build, factorial, page_of
+from tests.report.markdown import Page
 from vitbench.analysis.frames import trials_frame
 from vitbench.analysis.grouped import noise_floor_of
 from vitbench.analysis.outlook import outlook
@@ -27,19 +27,14 @@ AXES = {"attention": ("batched", "sdpa"), "norm": ("pre", "post"), "positions": 
 SHIPPED = sorted((REPOSITORY / "ablations").glob("*.toml"))
 
 
-def page(folder: Path, plan: Plan) -> Page:
-    render(build(folder / "study", plan), folder / "report")
-    return read_page(folder / "report")
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Page:
     """The report of a grid, trained with one seed."""
-    return page(tmp_path_factory.mktemp("plain"), factorial(AXES, time=False))
+    return page_of(tmp_path_factory.mktemp("plain"), factorial(AXES, time=False))
 
 
 def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design_has_its_name(tmp_path: Path) -> None:
-    grid = page(tmp_path / "grid", factorial(AXES, seeds=(0, 1), time=False))
+    grid = page_of(tmp_path / "grid", factorial(AXES, seeds=(0, 1), time=False))
     assert "full factorial, attention (2) × norm (2) × positions (2): 8 cells" in grid.text
     rows = grid.effects()
     assert [(r["axis"], r["value"], r["against"]) for r in rows] == [
@@ -47,7 +42,7 @@ def test_rule_1_a_row_says_which_slot_differs_from_which_baseline_and_the_design
         ("positions", "none", "learned"),
     ]
     cells = [CellPlan("plain", {}), CellPlan("post-norm", {"norm": "post"})]
-    named = page(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
+    named = page_of(tmp_path / "named", Plan(cells, seeds=(0, 1), time=False))
     assert "2 named variants of one base" in named.text and len(named.table("cell", "Named cells")) == 1
 
 
@@ -58,7 +53,7 @@ def test_rule_2_what_is_neither_under_study_nor_tuned_is_printed_as_a_caveat(pla
                   "batch size 64", "epochs 3"):  # fmt: skip
         assert fixed in sentence
     varied = factorial({"train.learning_rate": (1e-3, 3e-3), "norm": ("pre", "post")}, time=False)
-    assert "some: weight decay" in page(tmp_path / "varied", varied).text
+    assert "some: weight decay" in page_of(tmp_path / "varied", varied).text
 
 
 def test_rule_3_steps_operations_time_and_parameters_stand_beside_accuracy(plain: Page) -> None:
@@ -100,7 +95,7 @@ def test_rule_11_the_spread_of_equivalent_implementations_is_the_noise_floor_and
     frame = trials_frame(build(tmp_path / "again", plan))
     noise = noise_floor_of(frame[frame["kind"] == "train"])
     assert noise is not None and noise.largest == pytest.approx(0.4)
-    report = page(tmp_path, plan)
+    report = page_of(tmp_path, plan)
     assert "differ by up to 0.40 points" in report.text and "n = 1, no inference" not in report.text
     assert all("±" in row["test accuracy (%)"] for row in report.table("test accuracy (%)"))
     marked = {r["axis"]: "‡" in r["difference (points)"] for r in report.effects()}

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.report.builders import CPU, GPU, Plan, blank, build
+from tests.report.builders import CPU, GPU, Plan, build
 from tests.report.markdown import read_page
-from tests.report.test_any_records import DRAWN, FEW, MANY, SETTINGS, check_html, plans
+from tests.report.test_any_records import EXAMPLES, SETTINGS, check_html, plans
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.analysis.sides import ComparisonError
 from vitbench.report.comparisons.comparison import render_comparison
-from vitbench.report.figures.charts import Chart, Drawn, drawn
+from vitbench.report.figures.charts import Chart, Drawn
 from vitbench.store.record import STATES
 
 NEWER = CPU.model_copy(update={"cpu": "another processor", "packages": {"torch": "3.0.0"}, "dirty": True})
@@ -75,21 +75,11 @@ def compare_all(studies: Sequence[Plan], draw: Callable[[Chart], Drawn]) -> None
         assert again.read_bytes() == page.read_bytes()
 
 
-@given(studies=sets())
-@settings(SETTINGS, max_examples=FEW)
-def test_any_studies_are_compared_or_it_is_said_why_not(studies: list[Plan]) -> None:
-    compare_all(studies, blank)
+@pytest.mark.parametrize(("draw", "examples"), EXAMPLES)
+def test_any_studies_are_compared_or_it_is_said_why_not(draw: Callable[[Chart], Drawn], examples: int) -> None:
+    @given(studies=sets())
+    @settings(SETTINGS, max_examples=examples)
+    def compared(studies: list[Plan]) -> None:
+        compare_all(studies, draw)
 
-
-@pytest.mark.slow
-@given(studies=sets())
-@settings(SETTINGS, max_examples=MANY)
-def test_many_studies_are_compared_or_it_is_said_why_not(studies: list[Plan]) -> None:
-    compare_all(studies, blank)
-
-
-@pytest.mark.slow
-@given(studies=sets())
-@settings(SETTINGS, max_examples=DRAWN + MANY // 10)
-def test_the_pictures_of_many_comparisons_are_drawn(studies: list[Plan]) -> None:
-    compare_all(studies, drawn)
+    compared()

@@ -186,30 +186,18 @@ def render_all(plan: Plan, explanations: int | None, draw: Callable[[Chart], Dra
         assert again.read_bytes() == page.read_bytes()
 
 
-SOME = st.one_of(st.none(), st.integers(0, 1000))  # Seeds of explanations; None of a study that has none
+EXAMPLES = [
+    (blank, FEW), (drawn, DRAWN), pytest.param(blank, MANY, marks=pytest.mark.slow),
+    pytest.param(drawn, DRAWN + MANY // 10, marks=pytest.mark.slow),
+]  # fmt: skip
+"""Whether pictures are drawn, and the number of random studies."""
 
 
-@given(plan=plans(), explanations=SOME)
-@settings(SETTINGS, max_examples=FEW)
-def test_there_is_a_report_of_any_records(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, blank)
+@pytest.mark.parametrize(("draw", "examples"), EXAMPLES)
+def test_there_is_a_report_of_any_records_with_its_pictures(draw: Callable[[Chart], Drawn], examples: int) -> None:
+    @given(plan=plans(), explanations=st.one_of(st.none(), st.integers(0, 1000)))
+    @settings(SETTINGS, max_examples=examples)
+    def rendered(plan: Plan, explanations: int | None) -> None:
+        render_all(plan, explanations, draw)
 
-
-@given(plan=plans(), explanations=SOME)
-@settings(SETTINGS, max_examples=DRAWN)
-def test_the_pictures_of_any_records_are_drawn(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, drawn)
-
-
-@pytest.mark.slow
-@given(plan=plans(), explanations=SOME)
-@settings(SETTINGS, max_examples=MANY)
-def test_there_is_a_report_of_many_records(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, blank)
-
-
-@pytest.mark.slow
-@given(plan=plans(), explanations=SOME)
-@settings(SETTINGS, max_examples=MANY // 10)
-def test_the_pictures_of_many_records_are_drawn(plan: Plan, explanations: int | None) -> None:
-    render_all(plan, explanations, drawn)
+    rendered()

@@ -14,6 +14,7 @@ from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
 from tests.report.builders import CellPlan, Plan, build, render, train_values
 from tests.report.contrast import LEAST_TEXT, contrast, hexadecimal
 from tests.report.shown_models import explanation_of, pictures_of
+from tests.small import recipe_with, train_trial
 from tests.test_security import HOSTILE, as_read
 from vitbench.config.model import ModelSpec
 from vitbench.config.trial import TrainTrial
@@ -29,10 +30,7 @@ CELLS = [CellPlan("learned", {"positions": "learned"}), CellPlan("sinusoidal", {
 
 def of_a_model(folder: Path) -> Path:
     """The page of one model, all of whose classes have hostile names."""
-    study = build(folder / "study", Plan(cells=CELLS, time=False))
-    trial = study.info.trials[0].trial
-    assert isinstance(trial, TrainTrial)
-    epochs = train_values(Plan(cells=CELLS), CELLS[0], trial).epochs
+    epochs = train_values(Plan(cells=CELLS), CELLS[0], train_trial(train=recipe_with(epochs=3))).epochs
     explanation = explanation_of(SPEC, classes=HOSTILE, learned=False)
     return render_explanation(explanation, HOSTILE[0], epochs, folder / "page")
 
