@@ -19,6 +19,7 @@ from tests.small import SUITE
 from vitbench import registry
 from vitbench.cli.main import main
 from vitbench.config import read_suite
+from vitbench.config.recipe import Device
 from vitbench.runner.plan import KINDS, plan
 from vitbench.store import Record, StudyFolder, StudyInfo
 
@@ -174,10 +175,12 @@ def plugins_apart() -> Iterator[None]:
                 known.pop(where, None)
 
 
-def planned(folder: Path, text: str, *overrides: str, device: str = "cpu", kinds: Collection[str] = KINDS) -> StudyInfo:
+def planned(
+    folder: Path, text: str, *overrides: str, device: Device = "cpu", kinds: Collection[str] = KINDS
+) -> StudyInfo:
     """The plan of a suite with such a text, which is left in a folder."""
     (folder / "suite.toml").write_text(text)
-    return plan(read_suite(folder / "suite.toml", overrides), device, kinds=kinds)  # type: ignore[arg-type]
+    return plan(read_suite(folder / "suite.toml", overrides), device, kinds=kinds)
 
 
 def sets(*changes: str) -> list[str]:
