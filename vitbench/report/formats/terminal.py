@@ -128,6 +128,8 @@ def _forest(forest: Forest, width: int) -> Iterator[RenderableType]:
             for number in [f"{value}{apart}({ends})" if ends else value]
         ]
         needs = [max(cell_len(line) for row in (heads, *rows) for line in row[n].split("\n")) for n in range(3)]
+        if apart == "\n":  # a name takes more lines, rather than each row three
+            needs[0] = min(needs[0], max(LONG, width - sum(needs[1:]) - GAP * (len(heads) + 1) - LEAST_BAR))
         room = min(width - sum(needs) - GAP * (len(heads) + 1), MOST_BAR)
         if room >= LEAST_BAR:
             break
