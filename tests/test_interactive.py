@@ -15,6 +15,7 @@ import pytest
 import vitbench
 from tests.bad_input import process
 from tests.conftest import REPOSITORY
+from tests.report.builders import CellPlan, build, factorial
 from tests.runner.runs import records_of, until
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
@@ -282,6 +283,17 @@ def test_a_study_s_frames_agree_with_one_another() -> None:
     page = study._repr_html_()
     assert "better" in page and "<img" in page and "sinusoidal" in repr(study)
     assert study.effects("norm").plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_what_has_no_result_yet_is_in_no_answer(tmp_path: Path) -> None:
+    def begun(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        return ("pending" if cell.axes["norm"] == "post" else "ok"), ""
+
+    axes = {"norm": ["pre", "post"], "positions": ["learned", "none"]}
+    build(tmp_path / "begun", factorial(axes, state=begun, seeds=(0, 1, 2)))
+    assert repr(vitbench.Study(tmp_path / "begun")).endswith(": 1 underpowered>")
+    build(tmp_path / "untouched", factorial(axes, state=lambda *_: ("pending", ""), seeds=(0, 1, 2)))
+    assert repr(vitbench.Study(tmp_path / "untouched")).endswith("no comparison has a result>")
 
 
 def test_effects_against_another_value_turn_round() -> None:

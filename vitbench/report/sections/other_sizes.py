@@ -14,7 +14,10 @@ from vitbench.report.text import Md, cut, escape, fixed, ranging, signed, spread
 from vitbench.report.view import MAX_CELLS, View
 
 MOST_LINES = 8
-SHORT = "**Other image sizes{on}**, the highest mean and the best change in points (neither is tested): {sizes}."
+SHORT = (
+    "**Other image sizes{on}**, the highest mean, and the best change from the size of training in points (neither is "
+    "tested): {sizes}."
+)
 EXPLAINED = Md(
     "Trained at one size, judged at others: learned positions are resampled, computed ones are those of the larger or "
     "smaller grid. The change is that from the size of training, in points, with its 95 % interval over seeds; "

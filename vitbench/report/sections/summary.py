@@ -97,7 +97,7 @@ def facts(view: View) -> dict[str, str]:
 def answer(view: View) -> Md:
     """The verdicts in a line: what is better or worse, and how many comparisons are left."""
     rows = [row for conclusions in view.conclusions for row in effects.rows_of(view, conclusions)]
-    rows = [row for row in rows if row.family in ("effects", "variants")]
+    rows = [row for row in rows if row.family in ("effects", "variants") and row.judged.n]
     if not rows:
         timings = beside_baseline(view)
         return _counted(timings) if timings else Md("no comparison has a result")
