@@ -63,6 +63,27 @@ def test_a_spread_that_is_known_tells_the_effect_in_points(tmp_path: Path) -> No
     assert points[0] == pytest.approx(1.5 * math.sqrt(2) * deviations, abs=0.06) and points[1] > 1.9 * points[0]
 
 
+def test_a_test_that_the_suite_sets_is_that_of_its_plan(tmp_path: Path) -> None:
+    """A paired t has no least p, a sign-flip test has; arms that share weights are paired unless it is set."""
+    by = {test: read(tmp_path, SUITE, "train.seeds=4", f'suite.test="{test}"')[0]
+          for test in ("unpaired", "paired", "permutation")}  # fmt: skip
+    assert "5 seeds are the fewest" in by["unpaired"] and by["permutation"] == by["unpaired"]
+    assert "underpowered" not in by["paired"]
+    assert power(float(by["paired"].split("time is ")[1].split()[0]), 4, 5, paired=True) == pytest.approx(0.8, abs=0.01)
+    started = SUITE + 'pretrained = "weights.safetensors"\n'
+    assert read(tmp_path, started, "train.seeds=4") == [by["paired"]]
+    assert read(tmp_path, started, "train.seeds=4", 'suite.test="unpaired"') == [by["unpaired"]]
+    assert "8 seeds are the fewest" in read(tmp_path, started, "train.seeds=4", 'suite.test="permutation"')[0]
+
+
+@pytest.mark.parametrize(("axes", "times"), [(2, True), (3, False)])
+def test_an_interaction_of_two_axes_takes_more(tmp_path: Path, axes: int, times: bool) -> None:
+    """It is of four runs, where a unit is of two: a third axis has it a mean over as many again."""
+    third = "" if axes == 2 else '[axes]\nmlp = ["gelu", "relu"]'
+    (sentence,) = read(tmp_path, SUITE.replace("[axes]", third or "[axes]"))
+    assert ("1.4 times as much of an interaction" in sentence) == times
+
+
 def test_the_weights_of_claims_count_in_the_smallest_effect(tmp_path: Path) -> None:
     """One effect is claimed, one claimed to be none: the lightest that is asked for is one of four."""
     fact = '[[facts]]\nclaim = "c"\naxis = "positions"\nagainst = "learned"\nsource = "s"\n'

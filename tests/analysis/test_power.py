@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vitbench.analysis import power as planning
+from vitbench.analysis.differences import paired, unpaired
 from vitbench.analysis.multiplicity import holm, reachable, seeds_for, smallest_p
-from vitbench.analysis.power import power, seeds_needed, smallest_effect
+from vitbench.analysis.power import equality_power, power, seeds_for_equality, seeds_needed, smallest_effect
 
 probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
@@ -95,6 +96,28 @@ def test_seeds_needed_are_the_fewest_that_show_the_effect() -> None:
     assert seeds_needed(0.0, 0.0) is None
     assert seeds_needed(0.0, 1.0) is None
     assert seeds_needed(0.001, 1.0) is None
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize(("effect", "margin", "comparisons"), [(0.0, 1.0, 1), (0.0, 1.5, 6), (0.5, 1.5, 1)])
+def test_seeds_for_equality_are_the_fewest_that_show_it(
+    effect: float, margin: float, comparisons: float, pairs: bool
+) -> None:
+    """By the verdict's own p of simulated arms: a margin of which only one side was counted took a third less."""
+    chance, n = np.random.default_rng(0), seeds_for_equality(effect, margin, 1.0, comparisons, paired=pairs)
+    assert n is not None
+    for seeds, enough in ((n, True), (n - 1, False)):
+        arms = chance.normal(0, math.sqrt(0.5), (2, 20_000, seeds))
+        difference = paired(arms[0] - arms[1] + effect) if pairs else unpaired(arms[0] + effect, arms[1])
+        share = (difference.p_equivalent(margin) <= 0.05 / comparisons).mean()
+        known = equality_power(effect, margin, seeds, comparisons, paired=pairs)
+        assert share == pytest.approx(known, abs=0.03) and (known >= 0.8) == enough
+
+
+def test_an_equality_takes_four_seeds_at_the_least_and_is_within_the_margin() -> None:
+    assert seeds_for_equality(0.0, 1.0, 0.0) == seeds_for_equality(0.0, 1.0, 0.01) == 4
+    assert seeds_for_equality(1.0, 1.0, 0.1) is seeds_for_equality(-2.0, 1.0, 0.1) is None
+    assert seeds_for_equality(0.0, 0.01, 1.0) is None
 
 
 def test_holm_by_hand() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from vitbench.analysis.paired import Interval
-from vitbench.analysis.power import power, seeds_needed
+from vitbench.analysis.power import power, seeds_for_equality, seeds_needed
 from vitbench.analysis.verdicts import Comparison, Judged, judge
 
 CLEAR = (1.0, 1.2, 0.9, 1.1, 1.3, 0.8, 1.0, 1.15, 0.95, 1.05, 1.2, 0.85, 0.9, 1.1)
@@ -105,6 +105,18 @@ def test_a_claim_weighs_most_and_an_expected_equality_least() -> None:
     assert judged(mixed, margin=wide * 1.05).verdict == "equivalent"
     for expected, word in ((None, "undecided"), ("equal", "equivalent")):
         assert judged(replace(mixed, expected=expected), *[mixed] * 4, margin=wide * 1.35).verdict == word
+
+
+@pytest.mark.parametrize(("expected", "weights"), [("equal", 2 + 10), ("higher", (0.25 + 10) / 0.25)])
+def test_seeds_to_show_equality_are_by_the_weight_of_equality(expected: str, weights: float) -> None:
+    variant, baseline = (52.0, 53.0, 51.5, 54.0, 52.5, 53.5), (53.0, 52.0, 54.0, 51.5, 53.5, 52.5)
+    comparison = Comparison("variant", (-1.0, 1.0, -2.5, 2.5, -1.0, 1.0), 6, variant=variant, baseline=baseline)
+    others = [replace(comparison, key=bytes([number])) for number in range(10)]
+    judgement, *_ = judge([replace(comparison, expected=expected), *others], margin=2.0, noise_floor=None)
+    sd = math.hypot(statistics.stdev(variant), statistics.stdev(baseline))
+    burden = weights / 2 if expected == "equal" else weights
+    assert judgement.seeds_needed == seeds_for_equality(0.0, 2.0, sd, burden)
+    assert judgement.seeds_needed != seeds_for_equality(0.0, 2.0, sd, judgement.burden)
 
 
 def test_what_a_judgement_tells() -> None:

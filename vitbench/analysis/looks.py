@@ -38,7 +38,8 @@ class Look:
     # whether a difference can be decided at each; a look that cannot spends nothing of α on differences
     able: tuple[bool, ...]
     family: int  # hypotheses of the report, open or not
-    weight: float  # of all of them together
+    weight: float  # of all of them together, as differences
+    weight_of_equality: float  # of all of them together, as equalities
     # weight of those that have stopped and are not rejected as equal: they stay in the family of differences
     different: float = 0.0
     equal: float = 0.0  # weight of those that have stopped and are not rejected as different by more than the margin

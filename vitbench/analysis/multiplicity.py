@@ -92,9 +92,9 @@ def reachable(
     return comparisons * smallest_p(n, paired=paired, permutation=permutation) <= alpha
 
 
-def seeds_for(comparisons: float) -> int:
-    """The fewest seeds with which a report of so many comparisons of independent arms can give a verdict.
+def seeds_for(comparisons: float, *, paired: bool = False, permutation: bool = False) -> int:
+    """The fewest seeds with which a report of so many comparisons can give a verdict.
 
-    For 1, 5, 10, 20, 50, 100 comparisons: 4, 5, 6, 6, 7, 8.
+    For 1, 5, 10, 20, 50, 100 comparisons of independent arms: 4, 5, 6, 6, 7, 8.
     """
-    return next(n for n in itertools.count(1) if reachable(n, comparisons))
+    return next(n for n in itertools.count(1) if reachable(n, comparisons, paired=paired, permutation=permutation))

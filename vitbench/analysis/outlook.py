@@ -30,7 +30,7 @@ def outlook(suite: ExpandedSuite) -> list[str]:
     seeds = min((len(cell.seeds) for cell in suite.cells if cell.train is not None), default=0)
     looks = next((cell.train.looks for cell in suite.cells if cell.train is not None), ())
     counts = families(suite)
-    return [_sentence(counts, seeds, looks, suite.info.spread)] if seeds and counts else []
+    return [_sentence(suite, counts, seeds, looks)] if seeds and counts else []
 
 
 def families(suite: ExpandedSuite) -> dict[str, int]:
@@ -80,22 +80,33 @@ def all_exact(suite: ExpandedSuite, axis: str) -> bool:
     return all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
 
 
-def _sentence(counts: dict[str, int], seeds: int, looks: tuple[int, ...], spread: float | None) -> str:
-    comparisons, alpha = burden(counts), ALPHA
+def _paired(suite: ExpandedSuite) -> bool:
+    """Whether all comparisons are of paired differences: by ``test``, or as all cells start from the same weights."""
+    starts = {cell.train.pretrained for cell in suite.cells if cell.train is not None}
+    return suite.info.test == "paired" or (suite.info.test != "unpaired" and len(starts) == 1 and all(starts))
+
+
+def _sentence(suite: ExpandedSuite, counts: dict[str, int], seeds: int, looks: tuple[int, ...]) -> str:
+    comparisons, alpha, spread = burden(counts), ALPHA, suite.info.spread
+    kind = {"paired": _paired(suite), "permutation": suite.info.test == "permutation"}
     if looks:  # the last look has a part of α
-        can = able(looks, burden(counts, heaviest=True), [False])
+        can = able(looks, burden(counts, heaviest=True), [kind["paired"]], permutation=kind["permutation"])
         alpha = comparisons * levels(looks, ALPHA / comparisons, can)[-1]
     counted = ", ".join(f"{count} {name if count > 1 else ONE[name]}" for name, count in counts.items())
     several = f"{'at most ' if looks else ''}{seeds} seed{'s' * (seeds > 1)}"
-    least = smallest_effect(seeds, comparisons, alpha=alpha)
+    least = smallest_effect(seeds, comparisons, alpha=alpha, **kind)
     if math.isinf(least):
-        answer = f"underpowered, whatever the effect; {seeds_for(comparisons)} seeds are the fewest that can show any"
+        fewest = seeds_for(comparisons, **kind)
+        answer = f"underpowered, whatever the effect; {fewest} seeds are the fewest that can show any"
     else:
         answer = (f"the smallest effect found {POWER:.0%} of the time is {least:.2f} standard deviations of the "
                   "difference of two runs")  # fmt: skip
         if spread:  # an effect is one of means over cells, which spread less
             answer += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
-    needed = seeds_needed(AT, 1.0, comparisons)
+        crossed = [axis for axis, values in suite.axes.items() if len(values) > 1 and not all_exact(suite, axis)]
+        if "interactions" in counts and len(crossed) == 2:  # an interaction is of four runs then, and no mean over more
+            answer += f", and {math.sqrt(2):.1f} times as much of an interaction"
+    needed = seeds_needed(AT, 1.0, comparisons, **kind)
     if needed and needed >= seeds:
         answer += f"; {needed + 1} seeds would find one of {AT:g} standard deviations with a run lost"
     return f"{counted}, {several}: {answer}"

@@ -14,9 +14,10 @@ import bisect
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 
-from vitbench.analysis.multiplicity import ALPHA, reachable
+from vitbench.analysis.multiplicity import ALPHA, FEWEST, reachable
 
 POWER = 0.8  # The power that plans ask for
 MOST_SEEDS = 1000  # More than this many seeds are no plan
@@ -30,7 +31,10 @@ BISECTIONS = 30  # Steps of a search for an effect: to 50 / 2^30, which is 5e-8
 NORMAL = NormalDist()
 
 
-def power(effect: float, n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False) -> float:
+def power(
+    effect: float, n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False,
+    permutation: bool = False,
+) -> float:  # fmt: skip
     """Probability that the rule of a verdict rejects, in either direction.
 
     Of paired differences that of the t test: P(|t'| > t), with t' noncentral, n - 1 degrees of freedom and
@@ -44,10 +48,11 @@ def power(effect: float, n: int, comparisons: float = 1, alpha: float = ALPHA, *
         comparisons: of the report.
         alpha: level of the report.
         paired: whether differences are paired by seed.
+        permutation: whether the sign-flip test is to decide on paired differences; its least p counts, no more.
 
     Source: Lehmann and Romano 2005, Testing Statistical Hypotheses, §5.2.
     """
-    if not reachable(n, comparisons, alpha, paired=paired):
+    if not reachable(n, comparisons, alpha, paired=paired, permutation=permutation):
         return 0.0
     level = alpha / comparisons
     if paired:
@@ -62,8 +67,36 @@ def power(effect: float, n: int, comparisons: float = 1, alpha: float = ALPHA, *
     )
 
 
-def smallest_effect(n: int, comparisons: float = 1, wanted: float = POWER, alpha: float = ALPHA) -> float:
-    """The smallest effect that n seeds of independent arms show with the wanted power.
+def equality_power(
+    effect: float, margin: float, n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False
+) -> float:
+    """Probability that n seeds show an effect to be within the margin, by two one-sided tests.
+
+    P(both reject), which is at least the sum of their powers less 1, and equal to it where the margin is wide.
+
+    Args:
+        effect: mean difference over the standard deviation of the difference of two runs.
+        margin: in the same unit.
+        n: number of seeds.
+        comparisons: of the report.
+        alpha: level of the report.
+        paired: whether differences are paired by seed.
+
+    Source: Schuirmann 1987, A Comparison of the Two One-Sided Tests Procedure and the Power Approach.
+    """
+    if n < FEWEST:
+        return 0.0
+    freedom = float(n - 1 if paired else 2 * n - 2)
+    t = _t_quantile(freedom, alpha / comparisons / 2)
+    sides = (_beyond(t, (margin + away) * math.sqrt(n), freedom) for away in (effect, -effect))
+    return max(0.0, sum(sides) - 1)
+
+
+def smallest_effect(
+    n: int, comparisons: float = 1, wanted: float = POWER, alpha: float = ALPHA, *, paired: bool = False,
+    permutation: bool = False,
+) -> float:  # fmt: skip
+    """The smallest effect that n seeds show with the wanted power.
 
     Infinite where no effect, however large, can be shown.
 
@@ -72,19 +105,26 @@ def smallest_effect(n: int, comparisons: float = 1, wanted: float = POWER, alpha
         comparisons: of the report.
         wanted: power.
         alpha: level of the report.
+        paired: whether differences are paired by seed.
+        permutation: whether the sign-flip test is to decide on paired differences.
     """
-    if not reachable(n, comparisons, alpha):
+
+    def shown(effect: float) -> bool:
+        return power(effect, n, comparisons, alpha, paired=paired, permutation=permutation) >= wanted
+
+    if not reachable(n, comparisons, alpha, paired=paired, permutation=permutation):
         return math.inf
     low, high = 0.0, LARGEST_EFFECT
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (low, middle) if power(middle, n, comparisons, alpha) >= wanted else (middle, high)
+        low, high = (low, middle) if shown(middle) else (middle, high)
     return high
 
 
 def seeds_needed(
-    effect: float, sd: float, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False
-) -> int | None:
+    effect: float, sd: float, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False,
+    permutation: bool = False,
+) -> int | None:  # fmt: skip
     """The fewest seeds that show an effect with a power of ``POWER``; None where it takes more than 1,000.
 
     For an observed effect it is the size of a study that would likely show it, were it as large as it looks; of the
@@ -96,17 +136,33 @@ def seeds_needed(
         comparisons: of the report.
         alpha: level of the report.
         paired: whether differences are paired by seed.
+        permutation: whether the sign-flip test is to decide on paired differences.
     """
     if not effect:
         return None
     size = min(abs(effect) / sd, LARGEST_EFFECT) if sd else LARGEST_EFFECT
+    return _fewest(lambda n: power(size, n, comparisons, alpha, paired=paired, permutation=permutation) >= POWER)
 
-    def shown(n: int) -> bool:
-        return power(size, n, comparisons, alpha, paired=paired) >= POWER
 
-    most = next((2**k for k in range(MOST_SEEDS.bit_length()) if shown(2**k)), MOST_SEEDS)  # few are likely enough
+def seeds_for_equality(
+    effect: float, margin: float, sd: float, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False
+) -> int | None:
+    """The fewest seeds that show an effect to be within the margin with a power of ``POWER``; None as above.
+
+    Effect, margin and sd are in one unit; the others are as in :func:`seeds_needed`.
+    """
+    if abs(effect) >= margin:
+        return None
+    unit = max(sd, margin / LARGEST_EFFECT)
+    sizes = effect / unit, margin / unit
+    return _fewest(lambda n: equality_power(*sizes, n, comparisons, alpha, paired=paired) >= POWER)
+
+
+def _fewest(enough: Callable[[int], bool]) -> int | None:
+    """The least number of seeds from which on something is enough; None where it is more than 1,000."""
+    most = next((2**k for k in range(MOST_SEEDS.bit_length()) if enough(2**k)), MOST_SEEDS)  # few are likely enough
     seeds = range(most // 2 + 1, most + 1)
-    place = bisect.bisect_left(seeds, True, key=shown)
+    place = bisect.bisect_left(seeds, True, key=enough)
     return seeds[place] if place < len(seeds) else None
 
 

@@ -85,7 +85,7 @@ def replay(
             total, of_equality = sum(weights.values()) or 1.0, weights_of(rows, equality=True)
             parts = total / max(weights.values(), default=1.0)
             can = able(at, parts, kinds, permutation=test == "permutation")
-            look = Look(at, -1, can, max(len(weights), 1), total)
+            look = Look(at, -1, can, max(len(weights), 1), total, sum(of_equality.values()))
         left = [i for i in range(len(rows)) if i not in stopped]
         look = replace(
             look,

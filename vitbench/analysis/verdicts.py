@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from vitbench.analysis.differences import Difference, paired, rule, unpaired
 from vitbench.analysis.looks import Look
 from vitbench.analysis.multiplicity import ALPHA, FEWEST, holm, reachable, weight
 from vitbench.analysis.paired import CONFIDENCE, Interval, probability_of_improvement, sign_flip_ps
-from vitbench.analysis.power import power, seeds_needed
+from vitbench.analysis.power import power, seeds_for_equality, seeds_needed
 from vitbench.config.suite import Test
 
 Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", "invalid"]
@@ -36,6 +36,14 @@ Verdict = Literal["better", "worse", "equivalent", "undecided", "underpowered", 
 Where the plan has looks, they are those of the look that decided, see :mod:`vitbench.analysis.looks`: α is then what is
 spent at that look. Of an earlier look than the last an open comparison is undecided, and no more.
 """
+
+
+class _Kind(TypedDict):
+    """The test of a comparison, see :func:`vitbench.analysis.power.power`."""
+
+    paired: bool
+    permutation: bool
+
 
 BY_LESS = "by less than the margin"
 """Stands after "better" or "worse" where a difference is certain and also equivalent."""
@@ -98,8 +106,8 @@ class Judged:
     # probability that a run of the variant beats one of the baseline. NaN of one seed, and where the deltas are means
     # over several blocks: these lie closer together than runs, and one would beat the other far too often
     improvement: float
-    # to decide it with 80 % power, were the difference and the spread what they look like: to tell it from 0 or from
-    # the margin, whichever takes fewer; None where none can be said, or more than 1,000
+    # to decide it with 80 % power, were the difference and the spread what they look like: to tell it from 0, or to
+    # show it to be within the margin, whichever takes fewer; None where none can be said, or more than 1,000
     seeds_needed: int | None
     # of the interval, 0.95; at a look 1 less the level that the verdict goes by, of one comparison: that of differences
     # for better and worse, else that of equivalence. So the interval of what is better excludes 0, and that of what is
@@ -161,21 +169,23 @@ def judge(
         math.nan if margin is None or math.isnan(of_rule) else float(difference.p_equivalent(margin))
         for difference, of_rule, _ in tested
     ]
-    weights = weights_of(comparisons)
+    weights, of_equality = weights_of(comparisons), weights_of(comparisons, equality=True)
     if look is None:
         adjusted, adjusted_equal = _adjusted(comparisons, p), _adjusted(comparisons, equal, equality=True)
-        family, total = len(weights), sum(weights.values())
+        family, total, total_equal = len(weights), sum(weights.values()), sum(of_equality.values())
     else:
         adjusted = _adjusted(comparisons, p, look.different, _times(look.level, alpha))
         adjusted_equal = _adjusted(comparisons, equal, look.equal, _times(look.level_of_equality, alpha), equality=True)
-        family, total = look.family, look.weight
+        family, total, total_equal = look.family, look.weight, look.weight_of_equality
     burdens = [total / weights[key] for key in keys(comparisons)]
+    both = [(total / weights[key], total_equal / of_equality[key]) for key in keys(comparisons)]
     attained = [alpha if look is None else burden * look.level(alpha / burden) for burden in burdens]
     judged = []
     for i, (c, (difference, _, p_permutation)) in enumerate(zip(comparisons, tested, strict=True)):
         n, mean = len(c.deltas), float(difference.mean)
         side: Verdict = "better" if (mean > 0) == higher_is_better else "worse"
         sd = float(difference.se) * math.sqrt(n) if n else math.nan
+        kind = _Kind(paired=by_pairs[i], permutation=by_permutation)
         if c.failed > MOST_FAILED:
             verdict: Verdict = "invalid"
         elif adjusted_equal[i] <= alpha:
@@ -184,8 +194,8 @@ def judge(
             verdict = side
         elif look is not None and not look.last and not c.lent:
             verdict = "undecided"
-        elif not reachable(n, burdens[i], attained[i], paired=by_pairs[i], permutation=by_permutation) or (
-            margin and sd > 0 and power(margin / sd, c.planned, burdens[i], attained[i], paired=by_pairs[i]) < POWER
+        elif not reachable(n, burdens[i], attained[i], **kind) or (
+            margin and sd > 0 and power(margin / sd, c.planned, burdens[i], attained[i], **kind) < POWER
         ):
             verdict = "underpowered"
         else:
@@ -196,10 +206,6 @@ def judge(
         reach = float(difference.reach(confidence))
         runs = n > 1 and c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
         larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
-        needed = None
-        if math.isfinite(sd):
-            distance = max(abs(mean), (margin or 0.0) - abs(mean))
-            needed = seeds_needed(distance, sd, burdens[i], alpha, paired=by_pairs[i])
         judged.append(
             Judged(
                 comparison=c,
@@ -216,7 +222,7 @@ def judge(
                 words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
                 below_noise_floor=noise_floor is not None and abs(mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=needed,
+                seeds_needed=_seeds_needed(mean, sd, margin, both[i], alpha=alpha, kind=kind),
                 confidence=confidence,
                 look=look.seeds if look is not None and look.number >= 0 else 0,
             )
@@ -240,6 +246,18 @@ def weights_of(comparisons: Sequence[Comparison], *, equality: bool = False) -> 
     for key, c in zip(keys(comparisons), comparisons, strict=True):
         weights.setdefault(key, weight(c.expected, equivalent=c.equivalent, equality=equality))
     return weights
+
+
+def _seeds_needed(
+    mean: float, sd: float, margin: float | None, burdens: tuple[float, float], *, alpha: float, kind: _Kind
+) -> int | None:
+    """See :attr:`Judged.seeds_needed`; the burdens are of a difference and of equality."""
+    if not math.isfinite(sd):
+        return None
+    numbers = [seeds_needed(mean, sd, burdens[0], alpha, **kind)]
+    if margin:
+        numbers.append(seeds_for_equality(mean, margin, sd, burdens[1], alpha, paired=kind["paired"]))
+    return min((number for number in numbers if number is not None), default=None)
 
 
 def _times(level: Callable[[float], float], alpha: float) -> Callable[[float], float]:
