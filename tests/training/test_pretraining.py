@@ -223,6 +223,12 @@ def test_an_interruption_in_either_stage_changes_nothing(at: int, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupted_probe_clips_its_gradients_as_it_does_uninterrupted(tmp_path: Path) -> None:
+    """None are left of the stage before, which the second process has not trained."""
+    probe = trial(MODEL.model_copy(update={"init_std": "fan_in"}), frozen=True, clip_norm=0.5, learning_rate=0.1)
+    assert results(resumed(probe, 9, tmp_path / "trial.safetensors")) == results(train(probe, CPU, silent))
+
+
 def test_a_stage_that_is_over_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no save was due in it, as in all of a minute."""
     asked, path, stages = trial(), tmp_path / "trial.safetensors", list[str]()

@@ -84,6 +84,7 @@ def run(
         raise Diverged(f"{words}: {lost}") from lost
     if resumable and state.epoch > begun:
         resumable.take()
+    model.zero_grad()  # else the next stage would count and clip those of weights that no longer move
     notice = stepper.graph.notice if stepper.graph else None
     return Done(tuple(state.epochs[0]), resumable.earlier_s if resumable else 0.0, state.resumed_at, notice)
 
