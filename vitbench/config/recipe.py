@@ -148,7 +148,7 @@ class TrainSpec(Strict):
     decoder_dim: Annotated[int, Field(ge=32, le=65_536, multiple_of=DECODER_HEAD_WIDTH)] = Field(
         64, description="width of the decoder that is thrown away afterwards; heads are 32 wide"
     )
-    decoder_depth: Annotated[int, Field(ge=0, le=1024)] = Field(1, description="its blocks")
+    decoder_depth: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="its blocks")
     distillation: Literal["none", "soft", "hard"] = Field(
         "none",
         description="learn from a teacher's answers, too: its probabilities, or its first choices. The loss is a mean "
