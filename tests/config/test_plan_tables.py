@@ -86,6 +86,8 @@ WRONG_TUNE = [
     ("tune.train.seeds=[1, 2]", "tune.train.seeds: is the same for all settings"),
     ("tune.train.learning_rate=[0.1, 0.1]", "tune.train.learning_rate: has a value twice"),
     ("data.validation_images=0", "tune: needs data.validation_images"),
+    ("tune.train.test_sizes=[[16], [15]]", "cell learned: tune: learning_rate=0.001, weight_decay=0, test_sizes=15: "
+     "train.test_sizes: 15: patch_size: 4 does not divide the image height 15 and"),
 ]  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from vitbench.config.suite import (
     Value,
     Variant,
     in_label,
+    setting_in_words,
 )
 from vitbench.config.suite_errors import SpecError, TooManyTrials, quote
 from vitbench.config.suite_tables import BUDGETS, TABLES, SuiteTables, of_components
@@ -288,9 +289,14 @@ class _Reader(SuiteTables):
                 continue
             if tables["time"] is not None and (twice := compiled_twice(model, tables["time"])):
                 self.complain(f"cell {label}: time.compile" if values else "time.compile", twice)
-            for field, problem in fitting(model, train):
-                self.complain(f"cell {label}: train.{field}" if values else f"train.{field}", problem)
             chosen_from = settings(train) if train is not None else ()
+            of_all, cell = fitting(model, train), f"cell {label}: " if values else ""
+            for field, problem in of_all:
+                self.complain(f"{cell}train.{field}", problem)
+            for setting in chosen_from:
+                for field, problem in fitting(model, setting.train):
+                    if (field, problem) not in of_all:
+                        self.complain(f"{cell}tune: {setting_in_words(setting.values)}: train.{field}", problem)
             if chosen_from and not tables["data"].validation_images:
                 self.complain("tune", "needs data.validation_images: settings are chosen on validation")
             seeds = seeds_of(train, master) if train is not None else ()
