@@ -54,6 +54,17 @@ def test_the_most_similar_pairs_are_merged_weighted_by_their_sizes_or_one_is_pru
             assert float(of[image, place]) == pytest.approx(wanted[number][1])
 
 
+@pytest.mark.parametrize("name", ["merge", "prune"])
+def test_a_patch_that_is_alone_stays(name: str) -> None:
+    """As an image of one patch has it, or one of few after some blocks."""
+    spec = SPEC.model_copy(update={"reduction": name, "patch_size": 8, "depth": 5})
+    model, given = build_model(spec, seed=0).eval(), list[int]()
+    for block in model.encoder.blocks:
+        block.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0].shape[1] - FIRST))
+    assert model(torch.randn(2, 3, 16, 16)).isfinite().all()
+    assert given == spec.patches_by_block() == [4, 2, 1, 1, 1]
+
+
 @pytest.mark.parametrize("positions", ["learned", "rope_2d"])
 def test_each_block_is_given_fewer_patches_turned_by_the_places_they_stand_for(positions: str) -> None:
     spec = SPEC.model_copy(update={"positions": positions})

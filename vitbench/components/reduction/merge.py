@@ -36,6 +36,8 @@ class Merge(Reduction):
         numbers = torch.arange(self.first, tokens.shape[1], device=tokens.device)
         patches, weights = tokens[:, self.first :], sizes[:, self.first :]
         by = min(self.by, patches.shape[1] // 2)
+        if not by:  # a patch that is alone has no partner
+            return tokens, sizes, torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
         with torch.no_grad():
             alike = F.normalize(patches.detach(), dim=-1)
             best, partner = (alike[:, ::2] @ alike[:, 1::2].transpose(1, 2)).max(dim=-1)
