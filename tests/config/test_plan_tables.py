@@ -80,6 +80,8 @@ def test_every_cell_has_the_same_settings_to_choose_from(tmp_path: Path) -> None
 
 WRONG_TUNE = [
     ("tune.train.learning_rat=[1.0]", 'tune.train.learning_rat: is no field of the recipe; did you mean "train.learn'),
+    ("tune.axes.train.betas=[[0.9, 0.9]]", "tune.axes.train.betas: is no field of the recipe: write train.betas"),
+    ("tune.betas=[[0.9, 0.9]]", "tune.betas: is no field of the recipe: write train.betas = [...] in [tune] itself"),
     ("tune.train.learning_rate=1e-3", "tune.train.learning_rate: must be an array of values, got number 0.001"),
     ("tune.train.learning_rate=[]", "tune.train.learning_rate: must be an array of values"),
     ("tune.train.epochs=[1, 2]", "tune.train.epochs: is the same for all settings that are compared: it is not tuned"),

@@ -40,6 +40,9 @@ def _problem(path: str, values: Any, studied: Collection[str]) -> str:
     known = [f"train.{name}" for name in TrainSpec.model_fields if name not in BUDGETS]
     if path in {f"train.{name}" for name in (*BUDGETS, *OF_ALL_CELLS)}:
         return "is the same for all settings that are compared: it is not tuned"
+    meant = [name for name in known if path not in known and (path.endswith(f".{name}") or name == f"train.{path}")]
+    if meant:
+        return f"is no field of the recipe: write {meant[0]} = [...] in [tune] itself"
     if path not in known:
         return f"is no field of the recipe{nearest(path, known)}; e.g. {known[3]}"
     if path in studied:
