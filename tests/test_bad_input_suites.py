@@ -53,6 +53,7 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
         ("model.preset=vit-x", 'model.preset: "vit-x" is no preset; did you mean "vit-s/16"?'),
         ('axes.data.name=["cifar10", "synthetic"]', "axes.data.name: a study never mixes data"),
         ("model.depth=0", "model.depth: must be > 0, got integer 0"),
+        ("model.mlp_ratio=0.01", "model.mlp_ratio: 0.01 of dim "),
         ("train.decoder_depth=0", "train.decoder_depth: must be >= 1, got integer 0"),
         ("model.depth=100000000000000000000000", "model.depth: must be <= 1024, got integer 100000000000000000000000"),
         ("model.dropout=1.5", "model.dropout: must be < 1.0, got number 1.5"),

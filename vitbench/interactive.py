@@ -302,6 +302,8 @@ class Study:
     def extend(self, seeds: int) -> Study:
         """Run every cell with more seeds. The study's own command is run again.
 
+        p does not account for seeds that were added because results were open; the report says that they were.
+
         Args:
             seeds: of each cell, those that it has included; with looks the most that a cell may get.
 

@@ -69,7 +69,7 @@ def compare(
     """Compare variants with a baseline by the rule of the reports; all rows are one family of comparisons.
 
     The probability that any variant is called better or worse which is neither is at most 5 %, and so is that of any
-    false "equivalent". docs/statistics-notes.md has the simulations.
+    false "equivalent", where noise is like the normal's. docs/statistics-notes.md has the simulations.
 
     Args:
         scores: name → one score a run, at least four of each and of all equally many.

@@ -29,7 +29,7 @@ from vitbench.training.loop import fit
 from vitbench.training.probe import Probe
 
 
-def built(seed: int, **changes: int) -> VisionTransformer:
+def built(seed: int, **changes: int | str) -> VisionTransformer:
     model = build_model(MODEL.model_copy(update=changes), seed)
     assert isinstance(model, VisionTransformer)
     return model
@@ -49,6 +49,13 @@ def test_weights_of_ours_and_of_timms_names(tmp_path: Path) -> None:
         assert not same(model, trained)
         load_pretrained(model, str(file))
         assert same(model, trained)
+
+
+@pytest.mark.parametrize("head", ["normed", "pre_logits"])
+def test_a_head_of_any_form_is_taken_by_one_of_its_form(head: str, tmp_path: Path) -> None:
+    trained, model = built(1, head=head), built(0, head=head)
+    load_pretrained(model, str(save_weights(trained, tmp_path / "w.safetensors")))
+    assert same(model, trained)
 
 
 @pytest.mark.parametrize("names", ["ours", "timm's"])

@@ -167,7 +167,9 @@ def same_plan_and_verdicts(runs: Runs, study: Runs) -> None:
 def test_seeds_outside_the_plan_are_told(study: Runs) -> None:
     """Last, for it adds to the study's plan."""
     runs = study
-    more = plan(read_suite(runs.suite, ["train.seeds.at_most=10"]), "cpu", wanted=nothing_stops)
+    suite = read_suite(runs.suite, ["train.seeds.at_most=10"])
+    assert all(cell.train is not None and cell.train.looks[-2:] == (8, 10) for cell in suite.cells), "8 was looked at"
+    more = plan(suite, "cpu", wanted=nothing_stops)
     begun = StudyFolder.start(runs.study, more)
     before, after = (set(values) for values in begun.history.steps()[-1].entry.changed["seeds"])
     assert after - before == {8, 9} and len(before) == 8, "the seeds of a look that is to come are no news"

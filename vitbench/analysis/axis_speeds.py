@@ -61,8 +61,9 @@ def crossed(values: Floats) -> Difference:
     """The mean of (repetitions, blocks) values, of which both are samples; NaN of fewer than two repetitions.
 
     With the variance s² of the n means over blocks and t² of the m means over repetitions, se² = s² / n + t² / m, and
-    se⁴ / ((s² / n)² / (n - 1) + (t² / m)² / (m - 1)) degrees of freedom: min F', which is never too small, and up to √2
-    too wide where neither source is larger than the noise. Of a single block it is Student's t over repetitions.
+    se⁴ / ((s² / n)² / (n - 1) + (t² / m)² / (m - 1)) degrees of freedom: min F'. It is up to √2 too wide where neither
+    source is larger than the noise, and too narrow of two repetitions, where 9 to 12 % of intervals miss the truth. Of
+    a single block it is Student's t over repetitions.
 
     Source: Clark 1973, The Language-as-Fixed-Effect Fallacy; Satterthwaite 1946.
     """

@@ -1,7 +1,8 @@
 """Verdicts on the comparisons of one report, and nothing but these: see :data:`Verdict`.
 
 Every row is an effect on one result, a variant less its baseline. All rows are one family: the probability that any of
-them is called better or worse, where none is, is at most α, and so is that of any false "equivalent".
+them is called better or worse, where none is, is at most α, and so is that of any false "equivalent" where noise is
+like the normal's: docs/statistics-notes.md has what skewed noise does to both.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _no_other_seeds(raw: Mapping[str, Any]) -> None:
 
 
 def _looks_up_to(seeds: dict[str, Any]) -> None:
-    """Let looks that are there end at another number of seeds."""
+    """Let looks that are there end at another number of seeds; those that may have taken place stay."""
     looks, most = seeds.get("looks"), seeds["at_most"]
     if isinstance(looks, tuple) and isinstance(most, int) and all(isinstance(n, int) for n in looks):
-        seeds["looks"] = (*(n for n in looks[:-1] if n < most), most)
+        seeds["looks"] = (*(n for n in looks if n < most), most)

@@ -16,6 +16,7 @@ from vitbench.options import listed_options, options_of
 from vitbench.wording import nearest
 
 DECODER_HEAD_WIDTH = 32
+LEAST_HIDDEN = 2  # Units of an MLP: of one a gated MLP, two thirds as wide, has none
 
 OF_ANY = frozenset({"architecture", "image_size", "channels", "num_classes"})
 """Fields that a model of any architecture has."""
@@ -231,6 +232,11 @@ class ModelSpec(Strict):
         wrong = [f"{patch} does not divide the image {side} {size}" for size, patch, side in sides if size % patch]
         if wrong:
             problems.append(("patch_size", " and ".join(wrong)))
+        if self.hidden < LEAST_HIDDEN and not self.leaves_out("mlp"):
+            least = f"at least {LEAST_HIDDEN / self.dim:.3g}"
+            problems.append(
+                ("mlp_ratio", f"{self.mlp_ratio:g} of dim {self.dim} leaves the MLP no hidden units; {least}")
+            )
         if self.head_dim is None and self.dim % self.heads:
             problems.append(("heads", f"{self.heads} does not divide dim {self.dim}"))
         return problems

@@ -69,8 +69,7 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
         of_head = f"{model.classifier}."
         tensors = {f"head.{name[len(of_head) :]}" if name.startswith(of_head) else f"body.{name}": tensor
                    for name, tensor in tensors.items()}  # fmt: skip
-    classes = tensors.get("head.bias")
-    head = head and classes is not None and len(classes) == model.spec.num_classes
+    head = head and _head_of(tensors) == _head_of(model.state_dict()) != {}
     try:
         if spec is not None and (other := differences(spec, model.spec, head=head)):
             raise WeightsError(f"its weights are of another function: {'; '.join(other)}")
@@ -104,6 +103,11 @@ def _function(spec: ModelSpec, field: str) -> object:
     if field in registry.slots() and value in registry.names(field) and registry.facts(field, value).exact:
         return registry.reference(field)
     return value
+
+
+def _head_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Shapes of a head's tensors by their names, which tell its classes and its form."""
+    return {name: tensor.shape for name, tensor in tensors.items() if name.startswith("head.")}
 
 
 HEADS = ("head.", "teacher_head.")  # How names of tensors begin that tell classes

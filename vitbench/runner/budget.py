@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vitbench.config.base import by_identity
-from vitbench.config.model import ModelSpec
+from vitbench.config.model import LEAST_HIDDEN, ModelSpec
 from vitbench.config.recipe import DataSpec, TrainTable
 from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
@@ -81,7 +81,7 @@ def with_matched_parameters(suite: ExpandedSuite) -> ExpandedSuite:
     return suite.model_copy(update={"cells": tuple(cells)})
 
 
-LEAST_HIDDEN, MOST_HIDDEN = 2, 1 << 20
+MOST_HIDDEN = 1 << 20
 """Hidden widths between which an MLP is looked for; with less a gated one, two thirds as wide, would have none."""
 
 

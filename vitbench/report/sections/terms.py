@@ -103,7 +103,8 @@ TERMS: tuple[Caveat[View], ...] = (
          "two-sided: the larger of the p of a permutation test and that of Welch's t times (r / 1.25)², at least 1 and "
          "at most 10, where r is the larger standard deviation of the two arms over the smaller: noise that is wide "
          "and skewed in one arm makes Welch's p too small. In simulated studies without any effect at most 5 % of "
-         "reports show one; up to 9 % where the noise of one arm is skewed and twice as wide."),
+         "reports show one; up to 9 % where the noise of one arm is skewed and twice as wide. A difference of the "
+         "margin is called equivalent in at most 5 %, and up to 13 % there."),
     Caveat("p (Holm)", _family,
          "p corrected for the {family} of this report by Holm's method with weights: 2 for a claim, ¼ where equality "
          "is expected, 1 for all others. More weight needs a less small p. At least {fewest} are needed to show a "
