@@ -234,9 +234,8 @@ def _contrast(label: str, runs: Runs, planned: Blocks, *factors: tuple[str, str,
     matched: Bools = np.logical_and(runs.has[blocks].all(axis=1), ~failed) & ~itself
     used, seeds = np.any(matched, axis=1), np.any(matched, axis=0)
     functions, group_of = np.unique(runs.functions[blocks[used]], axis=0, return_inverse=True)
-    means = _means(_levelled(runs.results[blocks[used]], matched[used], seeds), matched[used], group_of.ravel())[
-        :, seeds
-    ]
+    results = _levelled(runs.results[blocks[used]], matched[used], seeds)
+    means = _means(results, matched[used], group_of.ravel())[:, seeds]
     # An interaction, a - b - (c - d), is that of a + d against b + c: two arms, which are equal where it is none.
     variant, baseline = means if len(means) == 2 else (means[0] + means[3], means[1] + means[2])
     cells, starts, equivalent = list(runs.function_of), runs.starts[planned], _are_equivalent(runs.functions[planned])

@@ -179,7 +179,7 @@ def judge(
         adjusted_equal = _adjusted(comparisons, equal, look.equal, _times(look.level_of_equality, alpha), equality=True)
         family, total, total_equal = look.family, look.weight, look.weight_of_equality
     burdens = [total / weights[key] for key in keys(comparisons)]
-    both = [(total / weights[key], total_equal / of_equality[key]) for key in keys(comparisons)]
+    equal_burdens = [total_equal / of_equality[key] for key in keys(comparisons)]
     attained = [alpha if look is None else burden * look.level(alpha / burden) for burden in burdens]
     judged = []
     for i, (c, (difference, _, p_permutation)) in enumerate(zip(comparisons, tested, strict=True)):
@@ -223,7 +223,7 @@ def judge(
                 words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
                 below_noise_floor=noise_floor is not None and abs(mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=_seeds_needed(mean, sd, margin, both[i], alpha=alpha, kind=kind),
+                seeds_needed=_seeds_needed(mean, sd, margin, (burdens[i], equal_burdens[i]), alpha=alpha, kind=kind),
                 confidence=confidence,
                 look=look.seeds if look is not None and look.number >= 0 else 0,
             )

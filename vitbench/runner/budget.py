@@ -82,7 +82,7 @@ def with_matched_parameters(suite: ExpandedSuite) -> ExpandedSuite:
 
 
 MOST_HIDDEN = 1 << 20
-"""Hidden widths between which an MLP is looked for; with less a gated one, two thirds as wide, would have none."""
+"""The largest hidden width that is tried for an MLP."""
 
 
 def matched_parameters(model: ModelSpec, wanted: ModelSpec, where: str) -> ModelSpec:
