@@ -81,7 +81,7 @@ def test_an_interaction_of_two_axes_takes_more(tmp_path: Path, axes: int, times:
     """It is of four runs, where a unit is of two: a third axis has it a mean over as many again."""
     third = "" if axes == 2 else '[axes]\nmlp = ["gelu", "relu"]'
     (sentence,) = read(tmp_path, SUITE.replace("[axes]", third or "[axes]"))
-    assert ("1.4 times as much of an interaction" in sentence) == times
+    assert ("an interaction must be 1.4 times as large" in sentence) == times
 
 
 def test_the_weights_of_claims_count_in_the_smallest_effect(tmp_path: Path) -> None:

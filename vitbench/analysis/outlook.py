@@ -105,7 +105,7 @@ def _sentence(suite: ExpandedSuite, counts: dict[str, int], seeds: int, looks: t
             answer += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
         crossed = [axis for axis, values in suite.axes.items() if len(values) > 1 and not all_exact(suite, axis)]
         if "interactions" in counts and len(crossed) == 2:  # an interaction is of four runs then, and no mean over more
-            answer += f", and {math.sqrt(2):.1f} times as much of an interaction"
+            answer += f"; an interaction must be {math.sqrt(2):.1f} times as large"
     needed = seeds_needed(AT, 1.0, comparisons, **kind)
     if needed and needed >= seeds:
         answer += f"; {needed + 1} seeds would find one of {AT:g} standard deviations with a run lost"
