@@ -16,6 +16,7 @@ from tests.training.stages import silent
 from vitbench.config import TrainSpec
 from vitbench.config.dead_fields import CONDITIONS, dead_letters
 from vitbench.model.build import build_model
+from vitbench.model.optimiser import learning_rate
 from vitbench.model.weights import save_weights
 from vitbench.store import TrainValues
 from vitbench.training.loop import train, train_ensemble
@@ -127,6 +128,15 @@ def test_a_dead_letter_changes_nothing_and_its_condition_gives_it_an_effect(fiel
     (message,) = dead_letters([plain])
     assert message.startswith(f"train.{field} has no effect")
     assert dead_letters([plain, used]) == dead_letters([used]) == []
+
+
+@pytest.mark.parametrize(("epochs", "warmup", "reached"), [(2, 5.0, False), (2, 2.0, False), (3, 2.0, True)])
+def test_a_warm_up_as_long_as_the_run_is_told_of(epochs: int, warmup: float, reached: bool) -> None:
+    recipe = recipe_with(epochs=epochs, warmup_epochs=warmup)
+    highest = max(learning_rate(recipe, step, 10, 10 * epochs) for step in range(10 * epochs))
+    assert (highest >= recipe.learning_rate) is reached
+    words = f"train.learning_rate is never reached: epochs is {epochs}, and warmup_epochs is {warmup:g}"
+    assert dead_letters([recipe]) == ([] if reached else [words])
 
 
 def test_there_is_one_for_every_field() -> None:

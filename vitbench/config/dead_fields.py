@@ -41,7 +41,7 @@ def dead(field: str, recipes: Sequence[TrainSpec]) -> bool:
 
 
 def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
-    """A sentence for each field that is set and has no effect in any of a suite's recipes.
+    """A sentence for each field that is set and has no effect in any of a suite's recipes, or is never reached.
 
     It is enough that one recipe uses it: a base table says for all cells what those on one side of an axis need.
     """
@@ -52,4 +52,10 @@ def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
         given = [recipe for recipe in distinct if getattr(recipe, field) != neutral]
         if given and not any(condition.holds(recipe) for recipe in given):
             sentences.append(f"train.{field} has no effect: {condition.words} in every cell that sets it")
+    short = {(recipe.warmup_epochs, recipe.epochs) for recipe in distinct if recipe.images is None}
+    sentences += [
+        f"train.learning_rate is never reached: epochs is {epochs}, and warmup_epochs is {warmup:g}"
+        for warmup, epochs in sorted(short)
+        if warmup >= epochs
+    ]
     return sentences
