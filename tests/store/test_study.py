@@ -14,6 +14,7 @@ from tests.conftest import REPOSITORY
 from tests.small import SUITE, record, train_trial
 from vitbench.config import read_suite
 from vitbench.config.base import digest
+from vitbench.config.recipe import Device
 from vitbench.runner.plan import plan
 from vitbench.store import StudyError, StudyFolder, StudyInfo
 from vitbench.store.attempts import finished
@@ -104,6 +105,23 @@ def test_a_changed_plan_keeps_what_was_run_and_drops_what_was_not(tmp_path: Path
     assert StudyFolder.read(study.path).info == again.info
     longer = plan(read_suite(path, ["train.epochs=2"]), "cpu")
     assert StudyFolder.start(study.path, longer).info.trials == longer.trials, "another recipe is no further seed"
+
+
+def test_timings_of_two_devices_stand_in_one_study_whatever_protocol_each_has(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(f"{SUITE}\n[time]\nmodes = ['inference']\nrounds = 3\n[time.cpu]\nrounds = 1\n")
+
+    def planned(device: Device) -> StudyInfo:
+        return plan(read_suite(path, device=device), device, kinds=["time"])
+
+    study = StudyFolder.start(tmp_path / "study", planned("cpu"))
+    for each in study.info.trials:
+        study.write(record(each.trial))
+    both = [*planned("cuda").trials, *planned("cpu").trials]
+    assert [*StudyFolder.start(study.path, planned("cuda")).info.trials] == both
+    path.write_text(path.read_text().replace("rounds = 1", "rounds = 2"))
+    again = StudyFolder.start(study.path, planned("cpu")).info.trials
+    assert [*again] == [*planned("cpu").trials], "of one device the latest protocol, and of the other nothing was run"
 
 
 @pytest.mark.parametrize(

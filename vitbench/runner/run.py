@@ -23,7 +23,7 @@ from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Analysis, Planner, Reporter, Session, is_of_other_code
 from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, Trials
-from vitbench.store.attempts import standing
+from vitbench.store.attempts import Tried, standing
 from vitbench.store.leases import INTERVAL_SECONDS
 from vitbench.store.packed import MOST
 from vitbench.store.study import study_folder
@@ -171,6 +171,11 @@ def _session(
     if options.keep_weights and (without := _without_weights(session)):
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
+    if before and (gone := _left_out(before.info.trials, study.info.trials, states)):
+        reporter.note(
+            f"{gone} of earlier runs, with another recipe or model, leave the study; --results OTHER keeps them apart",
+            "notice: ",
+        )
     cost = session.expect()
     more = len(study.info.trials) - len(info.trials)
     kept = f"; the study keeps {more:,} more, of earlier runs" if more else ""
@@ -189,6 +194,13 @@ def _known(data: DataSpec, trained_on: Sequence[DataSpec], before: StudyInfo) ->
     if before.fallback or not all(map(catalog.facts, trained_on)) or catalog.identity(data) != before.data_identity:
         return None
     return Prepared(data, before.data_identity, before.class_names, {})
+
+
+def _left_out(before: Trials, trials: Trials, states: Mapping[str, Sequence[Tried]]) -> str:
+    """The trials that finished and are in the plan no more; empty of none."""
+    left = set(before.ids()).difference(trials.ids()).intersection(states)
+    gone = sum(standing(states[trial_id]).state == "ok" for trial_id in left)
+    return plural(gone, "finished trial") if gone else ""
 
 
 def _without_weights(session: Session) -> int:

@@ -30,12 +30,15 @@ def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
         of_cell.setdefault((p.trial.kind, p.cell), set()).add(_recipe(p.trial))
     recipes = {(kind, recipe) for (kind, _), digests in of_cell.items() for recipe in digests}
     models, kinds = {p.cell: p.trial.model for p in info.trials}, {kind for kind, _ in of_cell}
+    timed_on = {p.trial.device for p in info.trials if p.trial.kind == "time"}
 
     def comparable(p: PlannedTrial) -> bool:
         """Whether it may stand in one table with the new ones: a run under another recipe is no further seed."""
         recipe, tuned = _recipe(p.trial), of_cell.get((p.trial.kind, p.cell))  # tuned cells have recipes of their own
         known_recipe = recipe in tuned if tuned else (p.trial.kind, recipe) in recipes
-        return (p.trial.kind not in kinds or known_recipe) and models.get(p.cell, p.trial.model) == p.trial.model
+        elsewhere = p.trial.kind == "time" and p.trial.device not in timed_on  # with the protocol of its own device
+        alike = known_recipe or elsewhere or p.trial.kind not in kinds
+        return alike and models.get(p.cell, p.trial.model) == p.trial.model
 
     kept = [p for p in left if comparable(p)]
     if not kept:
