@@ -94,6 +94,21 @@ def test_ours_of_another_function_of_the_same_tensors_are_refused(
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [({}, False), ({"positions": "none", "bias": "relative"}, False), ({"positions": "sinusoidal_2d"}, True)],
+    ids=str,
+)
+def test_weights_of_places_are_for_a_grid_of_the_same_form(changes: dict[str, Any], fits: bool, tmp_path: Path) -> None:
+    wide, high = (MODEL.model_copy(update={"image_size": size, **changes}) for size in ((16, 32), (32, 16)))
+    file = save_weights(build_model(wide, 1), tmp_path / "w.safetensors")
+    if fits:
+        load_pretrained(build_model(high, 0), str(file))
+    else:
+        with pytest.raises(WeightsError, match="its patches lie in 4 × 8, the model's in 8 × 4"):
+            load_pretrained(build_model(high, 0), str(file))
+
+
 def test_a_resnet_starts_from_torchvisions_weights_and_computes_what_it_does(tmp_path: Path) -> None:
     theirs = torchvision.models.resnet18(num_classes=7).eval()
     save_file(theirs.state_dict(), tmp_path / "resnet18.safetensors")
@@ -231,6 +246,19 @@ def test_timms_are_found_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.
     save_file(to_timm(trained), tmp_path / "weights" / "a_model.safetensors")
     load_pretrained(model, "timm:a_model")
     assert same(model, trained)
+
+
+@pytest.mark.parametrize(("heads", "fits"), [(2, True), (4, False)])
+def test_heads_are_those_of_timms_model(
+    heads: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VITBENCH_DATA", str(tmp_path))
+    spec = ModelSpec(image_size=160, patch_size=16, dim=64, depth=2, heads=heads)
+    if fits:
+        check_pretrained(spec, "timm:test_vit.r160_in1k")
+    else:
+        with pytest.raises(WeightsError, match="has 2 heads, and the model 4"):
+            check_pretrained(spec, "timm:test_vit.r160_in1k")
 
 
 def test_what_cannot_be_had_says_where_a_file_may_be_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vitbench import registry
 from vitbench.config.architectures import OF_TIMM
+from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import CONTENT
 from vitbench.model import timm_names
@@ -42,7 +43,7 @@ def check_pretrained(spec: ModelSpec, source: str, *, head: bool = True) -> None
 
     Args:
         spec: of the model.
-        source: see :func:`load_pretrained`. Weights that are still to be downloaded are not judged.
+        source: see :func:`load_pretrained`. Of weights that are still to be downloaded the heads alone are judged.
         head: see :func:`load_pretrained`.
 
     Raises:
@@ -50,8 +51,11 @@ def check_pretrained(spec: ModelSpec, source: str, *, head: bool = True) -> None
     """
     name = source.removeprefix(OF_TIMM)
     file = Path(source.partition(CONTENT)[0]) if name == source else timm_names.path_of(name)
-    if name != source and not file.exists():
-        return
+    if name != source:
+        if spec.of_components and (heads := timm_names.heads_of(name)) not in (None, spec.heads):
+            raise WeightsError(f"{source}: has {heads} heads, and the model {spec.heads}: another function")
+        if not file.exists():
+            return
     with torch.device("meta"):
         model = network(spec)
         tensors = {tensor: torch.empty(shape) for tensor, shape in read_shapes(file).items()}
@@ -76,6 +80,12 @@ def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelS
         if isinstance(model, VisionTransformer) and not ours:
             load_timm(model, tensors, head=head)
         else:
+            if spec is not None and spec.grid != model.spec.grid and _has_places(model.spec):
+                rows, columns = zip(spec.grid, model.spec.grid, strict=True)
+                raise WeightsError(
+                    f"its patches lie in {rows[0]} × {columns[0]}, the model's in {rows[1]} × {columns[1]}, and "
+                    "some of its weights are of places"
+                )
             _own(model, tensors, head=head)
     except WeightsError as error:
         raise WeightsError(f"{source.partition(CONTENT)[0]}: {error}") from error
@@ -95,6 +105,15 @@ def differences(theirs: ModelSpec, ours: ModelSpec, *, head: bool) -> list[str]:
         for field in fields
         if _function(theirs, field) != _function(ours, field)
     ]
+
+
+def _has_places(spec: ModelSpec) -> bool:
+    """Whether a model has weights for each place of its grid of patches, which grow with the image."""
+    height, width = pair(spec.image_size)
+    with torch.device("meta"):
+        small, large = (network(each).state_dict() for each in
+                        (spec, spec.model_copy(update={"image_size": (2 * height, 2 * width)})))  # fmt: skip
+    return any(tensor.shape != large[name].shape for name, tensor in small.items())
 
 
 def _function(spec: ModelSpec, field: str) -> object:

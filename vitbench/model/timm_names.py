@@ -5,6 +5,7 @@ Imports no torch, but where a name is looked up, which timm does.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from vitbench.data import catalog
@@ -19,6 +20,22 @@ def path_of(name: str) -> Path:
 def instead_of(name: str) -> str:
     """Advice for a user who has the weights, or can get them elsewhere."""
     return f"or put a file of its weights at {path_of(name)}"
+
+
+@functools.cache
+def heads_of(name: str) -> int | None:
+    """Heads of a name's model, which no tensor tells; None where timm is missing, or knows no such ViT."""
+    try:
+        import timm
+        import torch
+    except ImportError:
+        return None
+    if not timm.is_model_pretrained(name):
+        return None
+    with torch.device("meta"):
+        first = next(iter(getattr(timm.create_model(name), "blocks", ())), None)
+    heads: int | None = getattr(getattr(first, "attn", None), "num_heads", None)
+    return heads
 
 
 def problem(name: str, *, planning: bool = False) -> str | None:
