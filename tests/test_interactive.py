@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 import vitbench
@@ -19,6 +20,7 @@ from tests.report.builders import CellPlan, build, factorial
 from tests.runner.runs import records_of, until
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
+from vitbench.errors import UserError
 from vitbench.own_source import definitions, set_by_running
 from vitbench.runner.plan import plan
 from vitbench.store import Record, StudyFolder, TrainValues
@@ -96,6 +98,33 @@ def test_a_study_that_is_stopped_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0 and f"{len(first)} of them finished before" in done.stdout, done.stdout + done.stderr
     after = losses(records_of(study))
     assert len(after) == 8 and first.items() <= after.items()
+
+
+@pytest.mark.slow
+def test_a_run_stops_where_its_script_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SCRIPT.replace('"epochs": 1', '"epochs": 30000') + 'suite.run(device="cpu")\n')
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen([sys.executable, "mine.py"], cwd=tmp_path, stdout=log, stderr=log)
+        leases = tmp_path / "results" / "mine" / "leases"
+        until(lambda: any(leases.glob("*")), "no trial in time", 120)
+        (run,) = (child for child in psutil.Process(running.pid).children() if "vitbench" in child.cmdline())
+        running.kill()
+        running.wait(timeout=60)
+    until(lambda: not run.is_running(), "the run goes on without its script", 60)
+    assert not any(leases.glob("*")), "it has stopped, as by Ctrl-C"
+
+
+@pytest.mark.slow
+def test_seeds_are_added_to_those_that_a_study_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = vitbench.Suite(
+        "mine", model={"image_size": 16, "patch_size": 4, "dim": 32, "depth": 1, "heads": 2},
+        data={"name": "synthetic", "resize": 16, "train_images": 100, "test_images": 50},
+        train={"epochs": 1, "batch_size": 50, "seeds": [3, 5]},
+    ).run(device="cpu")  # fmt: skip
+    with pytest.raises(UserError, match="has 2 seeds a cell, and 1 are no more"):
+        study.extend(1)
+    assert sorted(study.extend(4).trials["seed"]) == [0, 1, 3, 5]
 
 
 def test_what_is_typed_at_a_prompt_is_refused_with_what_to_do(tmp_path: Path) -> None:

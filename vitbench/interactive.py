@@ -6,18 +6,19 @@ line, whatever else the notebook or the script has in memory. pandas is imported
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitbench import registry
 from vitbench.config.model import ModelSpec
+from vitbench.config.recipe import TrainTable
 from vitbench.config.suite_errors import SpecError
 from vitbench.errors import UserError
 from vitbench.wording import nearest
@@ -227,7 +228,7 @@ class Study:
         head = f"<p><b>{question}</b></p>\n<p>{escape(plain(answer(self.view)))}</p>"
         return f"{head}\n{self.effects()._repr_html_()}"
 
-    @cached_property
+    @functools.cached_property
     def verdicts(self) -> pd.DataFrame:
         """Every comparison, a row each.
 
@@ -254,7 +255,7 @@ class Study:
         """A row for each planned timing; columns: see :func:`vitbench.analysis.frames.timings_frame`."""
         return self.view.time
 
-    @cached_property
+    @functools.cached_property
     def predictions(self) -> pd.DataFrame:
         """A row for each run and test image.
 
@@ -308,17 +309,25 @@ class Study:
             seeds: of each cell, those that it has included; with looks the most that a cell may get.
 
         Raises:
-            UserError: where the study does not say by which command it was made, or it cannot be run here.
+            UserError: where the study has more seeds, does not say by which command it was made, or cannot be run here.
             KeyboardInterrupt: after it was stopped.
         """
         info = self.view.study.info
-        commands = [command for command in info.commands if command[0] == "run"]
+        # Of each device the last, since each names its own.
+        commands = [*{command[-1]: command for command in info.commands if command[0] == "run"}.values()]
         if not commands:
             raise UserError(f"{self.path}: says no command by which it was made; run its suite with more seeds")
-        key = "train.seeds.at_most" if info.looks is not None else "train.seeds"
-        if part := {"--only", "--cell"}.intersection(commands[-1]):
-            raise UserError(f"{self.path}: its last run was of a part, by {part.pop()}; run its suite with more seeds")
-        _run([*commands[-1], "--set", f"{key}={seeds}", "--results", str(self.path)])
+        known = info.looks.seeds if info.looks else tuple(map(int, self.view.train["seed"].unique()))
+        if seeds < len(known):
+            raise UserError(f"{self.path}: has {len(known)} seeds a cell, and {seeds} are no more")
+        key, value = "train.seeds.at_most" if info.looks is not None else "train.seeds", str(seeds)
+        drawn = TrainTable(seeds=seeds).seeds_of(info.suite.seed)
+        if info.looks is None and not {*known} <= {*drawn}:  # a list, which goes on with those that are free
+            value = str([*known, *(seed for seed in drawn if seed not in known)][:seeds])
+        if part := {"--only", "--cell"}.intersection(word for command in commands for word in command):
+            raise UserError(f"{self.path}: was last run in part, by {part.pop()}; run its suite with more seeds")
+        for command in commands:
+            _run([*command, "--set", f"{key}={value}", "--results", str(self.path)])
         return Study(self.path)
 
 
@@ -328,7 +337,7 @@ class Effects:
     def __init__(self, view: View, axis: str | None) -> None:
         self._view, self.axis = view, axis
 
-    @cached_property
+    @functools.cached_property
     def _rows(self) -> list[Row]:
         """The differences, in the report's order."""
         from vitbench.report.sections.effects import largest_first, rows_of
@@ -342,7 +351,7 @@ class Effects:
         ]
         return largest_first(rows)
 
-    @cached_property
+    @functools.cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each difference.
 
@@ -391,6 +400,8 @@ def _plain(value: Any, key: str) -> Any:
     """A value as a suite's file can hold it: sequences as lists, numpy's numbers as Python's. Raises SpecError."""
     if isinstance(value, str | bool | int | float):
         return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, Mapping):
         return {name: _plain(each, f"{key}.{name}") for name, each in value.items()}
     if isinstance(value, Sequence):
@@ -420,26 +431,29 @@ def _on_disk(plugin: registry.Plugin, folder: Path) -> Path:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    """Run ``vitbench`` with some arguments; what it prints appears as it comes."""
+    """Run ``vitbench`` with some arguments: what it prints appears as it comes. It stops where this process ends."""
+    from vitbench.store.processes import die_with_parent
+
     captured = sys.stdout is not sys.__stdout__  # such as a notebook's, which no other process can write to
     line = [sys.executable, "-m", "vitbench", *arguments]
     # A notebook's kernel asks every program for colours, which makes of a pipe a terminal with a live view.
     environment = {name: value for name, value in os.environ.items() if name not in FORCED}
     # A session of its own: one Ctrl-C is handed on as one, where a terminal would send it to both.
-    process = subprocess.Popen(
+    with subprocess.Popen(
         line, env=environment, text=True, encoding="utf-8", start_new_session=True,
+        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - it takes no lock
         stdout=subprocess.PIPE if captured else None, stderr=subprocess.STDOUT if captured else None,
-    )  # fmt: skip
-    stopped = False
-    while True:
-        try:
-            for text in process.stdout or ():
-                sys.stdout.write(text)
-            status = process.wait()
-            break
-        except KeyboardInterrupt:
-            stopped = True
-            os.kill(process.pid, signal.SIGINT)
+    ) as process:  # fmt: skip
+        stopped = False
+        while True:
+            try:
+                for text in process.stdout or ():
+                    sys.stdout.write(text)
+                status = process.wait()
+                break
+            except KeyboardInterrupt:
+                stopped = True
+                os.kill(process.pid, signal.SIGINT)
     if stopped:
         raise KeyboardInterrupt
     if status not in (0, FAILED):
