@@ -54,8 +54,8 @@ def _problem(path: str, values: Any, studied: Collection[str]) -> str:
 
 def _tunable(tables: SuiteTables, train: TrainTable | None) -> None:
     """Complain where there is nothing to tune, or where seeds stop early, too."""
-    if train is None:
+    if "train" not in tables.raw:
         tables.complain("tune", "there is no [train] table to tune")
-    elif train.looks:
+    elif train is not None and train.looks:
         why = "no suite both looks and tunes: give train.seeds as a number, or leave out [tune]"
         tables.complain("train.seeds", why)
