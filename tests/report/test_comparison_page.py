@@ -91,6 +91,14 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     assert [row.bar.value for row in plot.rows] == pytest.approx(frame["ratio"].dropna().tolist())
 
 
+def test_a_ratio_of_an_unstable_timing_is_marked_wherever_it_stands(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, {"cell 1": Timed(slower=slower, spread=0.4, processes=2), "cell 2": Timed()})
+             for name, slower in (("old", 1.0), ("new", 9.0))]  # fmt: skip
+    (plot,) = ratios(side_by_side(paths), Files(blank))
+    assert isinstance(plot, Forest)
+    assert {row.name: row.number[0].endswith(" ~") for row in plot.rows} == {"cell 1": True, "cell 2": False}
+
+
 def test_latencies_of_three_studies_are_a_trend_of_those_that_changed_most(tmp_path: Path) -> None:
     slower = [{}, {2: 1.2}, {2: 1.5}]
     paths = [write(tmp_path / f"v{n}", cells(12, times), seed=n) for n, times in enumerate(slower, 1)]

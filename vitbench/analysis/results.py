@@ -203,11 +203,11 @@ def _concatenated(parts: Sequence[dict[Any, pd.Series[Any]]]) -> pd.DataFrame:
 
 
 def _apart_by_threads(attempts: pd.DataFrame) -> None:
-    """Give timings of one environment with unequal numbers of CPU threads keys of their own, in place."""
+    """Give timings with fewer CPU threads than others of their environment a key of their own, in place."""
     timed = attempts["latency_ms_p50"].notna() & attempts["environment"].notna()
-    numbers = attempts[timed].groupby("environment")["threads"].nunique()
-    if (numbers > 1).any():
-        apart = timed & (attempts["environment"].map(numbers) > 1)
+    most = attempts["environment"].map(attempts[timed].groupby("environment")["threads"].max())
+    apart = timed & (attempts["threads"] < most)
+    if apart.any():
         attempts.loc[apart, "environment"] += "-" + attempts.loc[apart, "threads"].astype(str)
 
 

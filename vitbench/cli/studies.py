@@ -361,8 +361,8 @@ def report(study: Path | None, out: Path | None, printed: str | None, exports: t
     page = render(view, folder, exports=exports)
     _print_report(view, [SUMMARY])
     _print_damaged(opened)
-    states = Counter(attempt.state for attempt in view.results.standing.values())
-    console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common()) or 'no records yet'})"))
+    states = Counter(view.trials["state"])
+    console.print(escape(f"{page}  ({', '.join(f'{n} {s}' for s, n in states.most_common())})"))
 
 
 def _print_report(view: View, titles: Sequence[str]) -> None:

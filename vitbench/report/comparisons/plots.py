@@ -15,7 +15,7 @@ from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
 from vitbench.report.figures.charts import Colouring, Picture, Trends
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import note_of, scale_of
-from vitbench.report.text import cut, distinct, fixed, interval_text, signed
+from vitbench.report.text import UNSTABLE, cut, distinct, fixed, interval_text, signed
 
 MOST = 40  # Rows of a plot; what is beyond is in the tables
 
@@ -26,7 +26,9 @@ def ratios(comparison: SideBySide, files: Files) -> list[Block]:
         ForestRow(
             name, f"{comparison.arms[number].letter}/{comparison.arms[base].letter}",
             Bar(change.ratio.estimate, change.ratio.low, change.ratio.high),
-            (f"×{fixed(change.ratio.estimate, 3)}", interval_text(change.ratio.low, change.ratio.high, 3)), change.word,
+            (f"×{fixed(change.ratio.estimate, 3)}{f' {UNSTABLE}' * change.doubtful}",
+             interval_text(change.ratio.low, change.ratio.high, 3)),
+            change.word,
         )
         for name, row in names_of(comparison.timings).items()
         for number, change in enumerate(row.changes)
