@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from vitbench.analysis.differences import permutation_p, unpaired
-from vitbench.analysis.paired import sign_flip_p
+from vitbench.analysis.paired import sign_flip_ps
 from vitbench.report.view import View
 from vitbench.store import StudyFolder
 
@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
                 c = judged.comparison
                 if judged.n >= 4:
                     arms = np.array([c.variant]), np.array([c.baseline])
-                    values = sign_flip_p(c.deltas), unpaired(*arms).p[0], permutation_p(*arms)[0], judged.p_holm
+                    values = sign_flip_ps([c.deltas])[0], unpaired(*arms).p[0], permutation_p(*arms)[0], judged.p_holm
                     columns = " | ".join(f"{p:.4f}" for p in values)
                     name = labels.get(id(judged), c.label)
                     click.echo(f"| {path.name} | {name} | {judged.mean:+.2f} | {columns} | {judged.verdict} |")

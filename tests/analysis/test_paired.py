@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,11 +14,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from vitbench.analysis import paired
-from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_p, sign_flip_ps
+from vitbench.analysis.paired import Interval, interval, probability_of_improvement, sign_flip_ps
 
 # Accuracies move in steps of 0.01 points, so that ties are the rule.
 points = st.integers(-2000, 2000).map(lambda k: k / 100)
 some = st.lists(points, min_size=2, max_size=8)
+
+
+def sign_flip_p(deltas: Sequence[float]) -> float:
+    return sign_flip_ps([deltas])[0]
 
 
 @given(st.lists(points, min_size=1, max_size=10))

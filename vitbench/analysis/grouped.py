@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from vitbench.analysis.frames import level, where
@@ -25,7 +24,6 @@ TRAIN_BLOCK = ("device", "environment", "seed")
 TIME_BLOCK = ("device", "dtype", "batch_size", "mode", "level", "level_shape", "environment")
 """Columns in which two timings of a matched pair agree, beside every axis but one."""
 
-Numbers = npt.NDArray[np.intp]  # (rows,) a number for each row: equal where the rows are alike
 OF_CELL = ("parameters", "forward_flops", "train_flops", "steps", "test_images")
 """Values that every run of a cell shares."""
 RATES = ("train_images_per_s", "epoch_images_per_s", "trial_images_per_s", "step_ms_p50", "first_step_ms",
@@ -42,9 +40,6 @@ class Matched:
     # which each of them has one are rows
     table: pd.DataFrame
     incomplete: int  # blocks with some result that are left out, since another of the columns has none there
-    # rows that are not equivalent to an earlier one. Equivalents trained from one seed are one experiment done twice: a
-    # mean over them is no more certain for it
-    distinct: int
 
     @property
     def reference(self) -> str:
@@ -144,55 +139,20 @@ def matched(
         within: columns that two results of a block share beside the other axes.
     """
     shared = [*(name for name in axes if name != axis), *within]
-    columns = list(dict.fromkeys(["state", "environment", "factorial", "function", value, axis, *shared]))
-    usable = finished(trials[columns])
+    usable = finished(trials[list(dict.fromkeys(["state", "environment", "factorial", value, axis, *shared]))])
     usable = usable[usable["factorial"].astype(bool) & usable[value].notna()]
-    numbers = {name: _numbered(usable[name])[0] for name in [*shared, "function"]}
-    block = _together(numbers[name] for name in shared)
-    level_of, levels = _numbered(usable[axis])
-    present = [v for v in axes[axis] if v in levels]
-    # Blocks are rows, values of the axis columns. Filled from the last trial on, so that the first of several stays.
-    column = np.array([present.index(v) if v in present else -1 for v in levels], dtype=np.intp)[level_of]
-    rows = np.flatnonzero(column >= 0)[::-1]
-    at = block[rows], column[rows]
-    shape = block.max(initial=-1) + 1, len(present)
-    results, functions = np.full(shape, np.nan), np.zeros(shape, dtype=np.intp)
-    results[at], functions[at] = usable[value].to_numpy()[rows], numbers["function"][rows]
-    complete = np.all(~np.isnan(results), axis=1)
-    apart = np.zeros(len(results), dtype=np.intp)
-    apart[block] = _together(numbers[name] for name in within)
-    same = _together([apart[complete], *functions[complete].T])
-    table = pd.DataFrame(results[complete], columns=present)
-    return Matched(axis, table, int((~complete).sum()), int(same.max(initial=-1)) + 1)
+    keys = pd.DataFrame({name: texts(usable[name]) for name in [*shared, axis]})
+    results = keys.assign(result=usable[value].to_numpy()).drop_duplicates([*shared, axis])
+    table = results.pivot_table(index=shared, columns=axis, values="result", sort=False)
+    table = table[[each for each in axes[axis] if each in table]]
+    complete = table.dropna()
+    return Matched(axis, complete.reset_index(drop=True), len(table) - len(complete))
 
 
 def texts(column: pd.Series[Any]) -> list[str]:
-    """A column's values as text."""
-    numbers, distinct = _numbered(column)
-    return [distinct[i] for i in numbers.tolist()]
-
-
-def _numbered(column: pd.Series[Any]) -> tuple[Numbers, list[str]]:
-    """A column as text: the number of each row's text among the distinct ones, and these in the order they come in."""
-    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=False) != "string":
-        # 1, 1.0 and true are equal, and their texts are not.
-        known: dict[tuple[type, Any], str] = {}
-        values = column.tolist()
-        return _distinct([known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in values])
-    numbers, distinct = pd.factorize(column, use_na_sentinel=False)
-    again, names = _distinct([level(v) for v in distinct.tolist()])  # two numbers may have one text
-    return again[numbers], names
-
-
-def _distinct(names: list[str]) -> tuple[Numbers, list[str]]:
-    numbers, distinct = pd.factorize(np.array(names, dtype=object))
-    return numbers, list(distinct)
-
-
-def _together(columns: Iterable[Numbers]) -> Numbers:
-    """Rows numbered in the order they come in, those that are alike in every column with one number."""
-    table = pd.DataFrame(dict(enumerate(columns)))
-    return np.asarray(table.groupby([*table], sort=False).ngroup(), dtype=np.intp)
+    """A column's values as text; 1, 1.0 and true are equal, and their texts are not."""
+    known: dict[tuple[type, Any], str] = {}
+    return [known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in column.tolist()]
 
 
 def noise_floor_of(train: pd.DataFrame) -> NoiseFloor | None:

@@ -93,12 +93,12 @@ def interval(deltas: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     return Interval(mean + min(scale * low, -reach), mean + max(scale * high, reach))
 
 
-def sign_flip_p(deltas: Sequence[float]) -> float:
-    """Two-sided p of the sign-flip permutation test of the mean; NaN of no delta at all.
+def sign_flip_ps(table: Sequence[Sequence[float]]) -> list[float]:
+    """Two-sided p of the sign-flip permutation test of the mean of each of some comparisons; NaN of no delta at all.
 
     The share of the 2ⁿ arrangements ±d[1], …, ±d[n] whose sum is at least as far from 0 as that of the deltas
     themselves; the smallest p is 2 / 2ⁿ. Exact for n ≤ 20; beyond, from 99,999 arrangements drawn with a fixed seed,
-    with the observed one counted among them: (1 + hits) / 100,000.
+    with the observed one counted among them: (1 + hits) / 100,000. Comparisons of equally many deltas meet the same.
 
     Null hypothesis: in every seed the arms are exchangeable, so that d is as likely as -d. Then P(p ≤ α) ≤ α exactly,
     whatever the noise. Arms that only have the same mean may differ in more: found at α = 0.05 were up to 5.8 % false
@@ -108,7 +108,7 @@ def sign_flip_p(deltas: Sequence[float]) -> float:
     scipy.stats.permutation_test gives the same exact p-values, and takes 5 (n = 10) to 3,000 times (n = 20) as long.
 
     Args:
-        deltas: (n,), the variant less the baseline in each seed.
+        table: of each comparison (n,) deltas, the variant less the baseline in each seed.
 
     Raises:
         ValueError: where a delta is not finite.
@@ -116,22 +116,18 @@ def sign_flip_p(deltas: Sequence[float]) -> float:
     Sources: Fisher 1935, The Design of Experiments, §21; Phipson and Smyth 2010, Permutation P-values Should Never Be
     Zero.
     """
-    return sign_flip_ps([deltas])[0]
-
-
-def sign_flip_ps(table: Sequence[Sequence[float]]) -> list[float]:
-    """:func:`sign_flip_p` of each of some comparisons.
-
-    Those of equally many deltas meet the same arrangements, which are drawn once for all of them.
-    """
     arrays = [_finite(deltas) for deltas in table]
-    p = [_enumerated(d) if len(d) <= EXACT_SIGNS else math.nan for d in arrays]
-    for n in {len(d) for d in arrays if len(d) > EXACT_SIGNS}:
+    p = [math.nan] * len(arrays)
+    for n in {len(d) for d in arrays} - {0}:
+        exact = n <= EXACT_SIGNS
         alike = [i for i, d in enumerate(arrays) if len(d) == n]
-        for start in range(0, len(alike), AT_ONCE):
-            some = alike[start : start + AT_ONCE]
-            for i, p_drawn in zip(some, _drawn(np.stack([arrays[i] for i in some])), strict=True):
-                p[i] = p_drawn
+        for some in (alike[start : start + AT_ONCE] for start in range(0, len(alike), AT_ONCE)):
+            deltas = np.stack([arrays[i] for i in some])
+            # What is equal but for rounding is a tie: a tie taken for less would make p too small.
+            extreme = np.abs(deltas.sum(axis=1)) - ROUNDING * np.abs(deltas).sum(axis=1)
+            hits = sum((np.abs(signs @ deltas.T) >= extreme).sum(axis=0) for signs in _arrangements(n, exact=exact))
+            for i, count in zip(some, hits, strict=True):
+                p[i] = float(count / 2 ** (n - 1) if exact else (1 + count) / (1 + FLIPS))
     return p
 
 
@@ -165,38 +161,17 @@ def _finite(values: Iterable[float]) -> Floats:
     return array
 
 
-def _enumerated(d: Floats) -> float:
-    """The sign-flip p of (n,) deltas over all arrangements."""
-    if not len(d):
-        return math.nan
-    sums = d[:1]  # an arrangement and its mirror image count alike: the first sign stays
-    for each in d[1:]:
-        sums = np.concatenate([sums + each, sums - each])
-    return float(np.mean(np.abs(sums) >= _extreme(d)))
-
-
-def _drawn(deltas: Floats) -> list[float]:
-    """The sign-flip p of each row of (comparisons, n) deltas over arrangements drawn."""
-    extreme = np.array([_extreme(d) for d in deltas])
-    hits = np.zeros(len(deltas), dtype=np.int64)
-    for signs in _arrangements(deltas.shape[1]):
-        hits += (np.abs(signs @ deltas.T) >= extreme).sum(axis=0)
-    return [(1 + count) / (1 + FLIPS) for count in hits.tolist()]
-
-
 @functools.lru_cache(maxsize=1)  # a study's tables mostly have one number of seeds
-def _arrangements(n: int) -> list[npt.NDArray[np.int8]]:
-    """All arrangements drawn, in parts of (FLIPS / 9, n) signs."""
+def _arrangements(n: int, *, exact: bool) -> list[npt.NDArray[np.int8]]:
+    """(…, n) signs in parts: all arrangements but mirror images, which count alike; or those drawn."""
+    if exact:
+        every = np.arange(2 ** (n - 1), dtype=np.int32)
+        return [
+            (1 - 2 * (some[:, None] >> np.arange(n)[::-1] & 1)).astype(np.int8)
+            for some in np.array_split(every, -(-len(every) // 2**14))
+        ]
     chance = np.random.default_rng(0)
     return [chance.integers(2, size=(FLIPS // 9, n), dtype=np.int8) * 2 - 1 for _ in range(9)]
-
-
-def _extreme(d: Floats) -> float:
-    """How far from 0 a sum of (n,) deltas must be to be as far as their own.
-
-    What is equal but for rounding is a tie: a tie taken for less would make p too small.
-    """
-    return abs(float(d.sum())) - ROUNDING * float(np.abs(d).sum())
 
 
 def _bca(centred: Floats, z: float) -> tuple[float, float]:
