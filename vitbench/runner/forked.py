@@ -103,8 +103,9 @@ def _answer(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller's, which ends this
     os.environ.clear()
     os.environ.update(environment)
-    try:
-        connection.send((pkgutil.resolve_name(function)(*arguments), None))
-    except Exception as error:  # whatever it is: the caller raises it
-        error.add_note(traceback.format_exc())  # a traceback does not travel
-        connection.send((None, error))
+    with contextlib.suppress(BrokenPipeError):  # the caller was killed
+        try:
+            connection.send((pkgutil.resolve_name(function)(*arguments), None))
+        except Exception as error:  # whatever it is: the caller raises it
+            error.add_note(traceback.format_exc())  # a traceback does not travel
+            connection.send((None, error))
