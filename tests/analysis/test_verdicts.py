@@ -142,7 +142,7 @@ def test_what_a_judgement_tells() -> None:
     assert math.isnan(several.improvement) and several.mean == judgement.mean, "means over blocks are no runs"
     single = Comparison("variant", deltas[:1], 6, variant=variant[:1], baseline=baseline[:1])
     assert math.isnan(judged(single).improvement), "one run against another is no probability"
-    assert judged(comparison, alpha=0.001).verdict == "underpowered"
+    assert judged(comparison, *[row(MIXED)] * 49).verdict == "underpowered", "at a fiftieth of the level"
     assert judged(comparison, higher_is_better=False).improvement == pytest.approx(1 - wins)
 
 

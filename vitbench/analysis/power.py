@@ -5,6 +5,10 @@ the arms are independent and alike. Noise is taken as normal. Several comparison
 case: each is tested at α / comparisons, which is a sum of weights over its own, see
 :func:`vitbench.analysis.multiplicity.weight`.
 
+Arguments that functions share: ``n`` is a number of seeds; ``comparisons`` and ``alpha`` are the report's number of
+them and its level; ``paired`` says that differences are paired by seed, and ``permutation`` that the sign-flip test is
+to decide on them, of which the least p counts alone.
+
 Imports nothing but the standard library, since `vitbench plan` prints these figures and is to start at once.
 """
 
@@ -44,11 +48,6 @@ def power(
 
     Args:
         effect: mean difference over the standard deviation of the difference of two runs.
-        n: number of seeds.
-        comparisons: of the report.
-        alpha: level of the report.
-        paired: whether differences are paired by seed.
-        permutation: whether the sign-flip test is to decide on paired differences; its least p counts, no more.
 
     Source: Lehmann and Romano 2005, Testing Statistical Hypotheses, §5.2.
     """
@@ -77,10 +76,6 @@ def equality_power(
     Args:
         effect: mean difference over the standard deviation of the difference of two runs.
         margin: in the same unit.
-        n: number of seeds.
-        comparisons: of the report.
-        alpha: level of the report.
-        paired: whether differences are paired by seed.
 
     Source: Schuirmann 1987, A Comparison of the Two One-Sided Tests Procedure and the Power Approach.
     """
@@ -96,18 +91,7 @@ def smallest_effect(
     n: int, comparisons: float = 1, wanted: float = POWER, alpha: float = ALPHA, *, paired: bool = False,
     permutation: bool = False,
 ) -> float:  # fmt: skip
-    """The smallest effect that n seeds show with the wanted power.
-
-    Infinite where no effect, however large, can be shown.
-
-    Args:
-        n: number of seeds.
-        comparisons: of the report.
-        wanted: power.
-        alpha: level of the report.
-        paired: whether differences are paired by seed.
-        permutation: whether the sign-flip test is to decide on paired differences.
-    """
+    """The smallest effect that n seeds show with the wanted power; infinite where none, however large, can be shown."""
 
     def shown(effect: float) -> bool:
         return power(effect, n, comparisons, alpha, paired=paired, permutation=permutation) >= wanted
@@ -133,10 +117,6 @@ def seeds_needed(
     Args:
         effect: difference of means, in any unit.
         sd: standard deviation of the difference of two runs, in the same unit; 0 of an effect that never varied.
-        comparisons: of the report.
-        alpha: level of the report.
-        paired: whether differences are paired by seed.
-        permutation: whether the sign-flip test is to decide on paired differences.
     """
     if not effect:
         return None

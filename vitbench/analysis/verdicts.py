@@ -132,7 +132,6 @@ def judge(
     *,
     margin: float | None,
     noise_floor: float | None,
-    alpha: float = ALPHA,
     higher_is_better: bool = True,
     test: Test | None = None,
     look: Look | None = None,
@@ -151,7 +150,6 @@ def judge(
         comparisons: the rows.
         margin: the largest difference that does not matter, in the unit of the deltas; None: nothing is equivalent.
         noise_floor: spread of equivalent implementations, in the same unit; None where there are none.
-        alpha: largest probability of any false "better" or "worse" in the report.
         higher_is_better: whether a positive delta is an improvement.
         test: what the suite sets in place of the rule, see :data:`vitbench.config.suite.Test`.
         look: that the rows are judged at, which are those that are open at it, see :mod:`vitbench.analysis.replay`;
@@ -175,12 +173,12 @@ def judge(
         adjusted, adjusted_equal = _adjusted(comparisons, p), _adjusted(comparisons, equal, equality=True)
         family, total, total_equal = len(weights), sum(weights.values()), sum(of_equality.values())
     else:
-        adjusted = _adjusted(comparisons, p, look.different, _times(look.level, alpha))
-        adjusted_equal = _adjusted(comparisons, equal, look.equal, _times(look.level_of_equality, alpha), equality=True)
+        adjusted = _adjusted(comparisons, p, look.different, _times(look.level))
+        adjusted_equal = _adjusted(comparisons, equal, look.equal, _times(look.level_of_equality), equality=True)
         family, total, total_equal = look.family, look.weight, look.weight_of_equality
     burdens = [total / weights[key] for key in keys(comparisons)]
     equal_burdens = [total_equal / of_equality[key] for key in keys(comparisons)]
-    attained = [alpha if look is None else burden * look.level(alpha / burden) for burden in burdens]
+    attained = [ALPHA if look is None else burden * look.level(ALPHA / burden) for burden in burdens]
     judged = []
     for i, (c, (difference, _, p_permutation)) in enumerate(zip(comparisons, tested, strict=True)):
         n, mean = len(c.deltas), float(difference.mean)
@@ -189,9 +187,9 @@ def judge(
         kind = _Kind(paired=by_pairs[i], permutation=by_permutation)
         if c.failed > MOST_FAILED:
             verdict: Verdict = "invalid"
-        elif adjusted_equal[i] <= alpha:
+        elif adjusted_equal[i] <= ALPHA:
             verdict = "equivalent"
-        elif adjusted[i] <= alpha:
+        elif adjusted[i] <= ALPHA:
             verdict = side
         elif look is not None and not look.last and not c.lent:
             verdict = "undecided"
@@ -203,7 +201,7 @@ def judge(
             verdict = "undecided"
         confidence = CONFIDENCE
         if look is not None:
-            confidence = 1 - (look.level if verdict in ("better", "worse") else look.level_of_equality)(alpha)
+            confidence = 1 - (look.level if verdict in ("better", "worse") else look.level_of_equality)(ALPHA)
         reach = float(difference.reach(confidence))
         runs = n > 1 and c.blocks == 1 and len(c.factors) < 2  # an interaction compares no runs
         larger = probability_of_improvement(c.variant, c.baseline) if runs else math.nan
@@ -220,10 +218,10 @@ def judge(
                 p_permutation=p_permutation,
                 p_holm=math.nan if math.isnan(p[i]) else adjusted[i],
                 verdict=verdict,
-                words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= alpha else verdict,
+                words=f"{side}, {BY_LESS}" if verdict == "equivalent" and adjusted[i] <= ALPHA else verdict,
                 below_noise_floor=noise_floor is not None and abs(mean) <= noise_floor,
                 improvement=larger if higher_is_better else 1 - larger,
-                seeds_needed=_seeds_needed(mean, sd, margin, (burdens[i], equal_burdens[i]), alpha=alpha, kind=kind),
+                seeds_needed=_seeds_needed(mean, sd, margin, (burdens[i], equal_burdens[i]), kind),
                 confidence=confidence,
                 look=look.seeds if look is not None and look.number >= 0 else 0,
             )
@@ -250,23 +248,23 @@ def weights_of(comparisons: Sequence[Comparison], *, equality: bool = False) -> 
 
 
 def _seeds_needed(
-    mean: float, sd: float, margin: float | None, burdens: tuple[float, float], *, alpha: float, kind: _Kind
+    mean: float, sd: float, margin: float | None, burdens: tuple[float, float], kind: _Kind
 ) -> int | None:
     """See :attr:`Judged.seeds_needed`; the burdens are of a difference and of equality."""
     if not math.isfinite(sd):
         return None
-    numbers = [seeds_needed(mean, sd, burdens[0], alpha, **kind)]
+    numbers = [seeds_needed(mean, sd, burdens[0], **kind)]
     if margin:
-        numbers.append(seeds_for_equality(mean, margin, sd, burdens[1], alpha, paired=kind["paired"]))
+        numbers.append(seeds_for_equality(mean, margin, sd, burdens[1], paired=kind["paired"]))
     return min((number for number in numbers if number is not None), default=None)
 
 
-def _times(level: Callable[[float], float], alpha: float) -> Callable[[float], float]:
+def _times(level: Callable[[float], float]) -> Callable[[float], float]:
     """How often a p counts at a look, where its hypothesis has one part in so many of α."""
 
     def times(parts: float) -> float:
-        reached = level(alpha / parts)
-        return alpha / reached if reached > 0 else math.inf
+        reached = level(ALPHA / parts)
+        return ALPHA / reached if reached > 0 else math.inf
 
     return times
 
