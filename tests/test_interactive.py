@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,8 @@ from tests.bad_input import process
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
 from tests.runner.runs import records_of, until
+from tests.small import SUITE, record
+from vitbench import interactive
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.errors import UserError
@@ -122,9 +124,28 @@ def test_seeds_are_added_to_those_that_a_study_has(tmp_path: Path, monkeypatch: 
         data={"name": "synthetic", "resize": 16, "train_images": 100, "test_images": 50},
         train={"epochs": 1, "batch_size": 50, "seeds": [3, 5]},
     ).run(device="cpu")  # fmt: skip
-    with pytest.raises(UserError, match="has 2 seeds a cell, and 1 are no more"):
+    with pytest.raises(UserError, match="has 2 seeds a cell already; 1 would be fewer"):
         study.extend(1)
     assert sorted(study.extend(4).trials["seed"]) == [0, 1, 3, 5]
+
+
+@pytest.mark.parametrize(("changed", "devices"), [((), ["cpu", "cuda"]), (("train.epochs=7",), ["cuda"])], ids=str)
+def test_seeds_are_added_on_each_device_that_trained(
+    changed: tuple[str, ...], devices: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training with another recipe takes the place of the first device's: that device has timings alone."""
+    (suite := tmp_path / "small.toml").write_text(f"{SUITE}\n[time]\nmodes = ['inference']\n")
+    for device, overrides in (("cpu", ()), ("cuda", changed)):
+        info = plan(read_suite(suite, overrides, device=device), device)
+        command = ("run", str(suite), *(part for each in overrides for part in ("--set", each)), "--device", device)
+        study = StudyFolder.start(tmp_path / "study", info.model_copy(update={"commands": (command,)}))
+        for planned in info.trials:
+            study.write(record(planned.trial, "ok"))
+    ran: list[Sequence[str]] = []
+    monkeypatch.setattr(interactive, "_run", ran.append)
+    vitbench.Study(study.path).extend(9)
+    assert [line[line.index("--device") + 1] for line in ran] == devices
+    assert all(list(line[-4:-2]) == ["--set", "train.seeds=9"] for line in ran)
 
 
 def test_what_is_typed_at_a_prompt_is_refused_with_what_to_do(tmp_path: Path) -> None:

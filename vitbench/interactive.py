@@ -6,6 +6,7 @@ line, whatever else the notebook or the script has in memory. pandas is imported
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vitbench import registry
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import TrainTable
+from vitbench.config.recipe import SEEDS_OF_A_MASTER
 from vitbench.config.suite_errors import SpecError
 from vitbench.errors import UserError
 from vitbench.wording import nearest
@@ -301,7 +302,7 @@ class Study:
         return Effects(view, axis)
 
     def extend(self, seeds: int) -> Study:
-        """Run every cell with more seeds. The study's own command is run again.
+        """Run every cell with more seeds. The study's own command is run again, on each device on which it trained.
 
         p does not account for seeds that were added because results were open; the report says that they were.
 
@@ -313,15 +314,16 @@ class Study:
             KeyboardInterrupt: after it was stopped.
         """
         info = self.view.study.info
-        # Of each device the last, since each names its own.
-        commands = [*{command[-1]: command for command in info.commands if command[0] == "run"}.values()]
+        trained_on = set(self.view.train["device"])
+        of_device = {command[-1]: command for command in info.commands if command[0] == "run"}  # the last of each
+        commands = [command for device, command in of_device.items() if device.partition(":")[0] in trained_on]
         if not commands:
             raise UserError(f"{self.path}: says no command by which it was made; run its suite with more seeds")
         known = info.looks.seeds if info.looks else tuple(map(int, self.view.train["seed"].unique()))
         if seeds < len(known):
-            raise UserError(f"{self.path}: has {len(known)} seeds a cell, and {seeds} are no more")
+            raise UserError(f"{self.path}: has {len(known)} seeds a cell already; {seeds} would be fewer")
         key, value = "train.seeds.at_most" if info.looks is not None else "train.seeds", str(seeds)
-        drawn = TrainTable(seeds=seeds).seeds_of(info.suite.seed)
+        drawn = [SEEDS_OF_A_MASTER * info.suite.seed + i for i in range(seeds)]
         if info.looks is None and not {*known} <= {*drawn}:  # a list, which goes on with those that are free
             value = str([*known, *(seed for seed in drawn if seed not in known)][:seeds])
         if part := {"--only", "--cell"}.intersection(word for command in commands for word in command):
@@ -439,12 +441,13 @@ def _run(arguments: Sequence[str]) -> None:
     # A notebook's kernel asks every program for colours, which makes of a pipe a terminal with a live view.
     environment = {name: value for name, value in os.environ.items() if name not in FORCED}
     # A session of its own: one Ctrl-C is handed on as one, where a terminal would send it to both.
-    with subprocess.Popen(
+    process = subprocess.Popen(
         line, env=environment, text=True, encoding="utf-8", start_new_session=True,
-        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - it takes no lock
+        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - one system call
         stdout=subprocess.PIPE if captured else None, stderr=subprocess.STDOUT if captured else None,
-    ) as process:  # fmt: skip
-        stopped = False
+    )  # fmt: skip
+    stopped = False
+    with process.stdout or contextlib.nullcontext():
         while True:
             try:
                 for text in process.stdout or ():

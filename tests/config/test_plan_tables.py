@@ -107,14 +107,6 @@ def test_a_mistake_in_the_recipe_is_no_missing_recipe(tmp_path: Path) -> None:
 TIMED = "[time]\nmodes = ['inference']\n"
 
 
-@pytest.mark.parametrize("table", ["time", "time.cpu"])
-def test_processes_until_the_interval_is_narrow_are_more_than_those_of_any_case(tmp_path: Path, table: str) -> None:
-    assert read(tmp_path, BASE + TIMED, f"{table}.within=0.03", f"{table}.rounds=7").cells
-    for rounds in (8, 9):
-        (message,) = messages(tmp_path, BASE + TIMED, f"{table}.within=0.03", f"{table}.rounds={rounds}")
-        assert f"within = 0.03 takes processes beyond rounds = {rounds}: rounds_most = 8 must be more" in message
-
-
 def test_a_run_has_one_budget(tmp_path: Path) -> None:
     both = BASE.replace("[train]", "[train]\nepochs = 2\nflops = 1e9")
     assert messages(tmp_path, both) == ["suite.toml: train: epochs and flops are budgets of one run: give one of them"]

@@ -15,6 +15,7 @@ from tests.small import DATA, MODEL, recipe_with, train_trial
 from tests.training.stages import silent
 from vitbench.config import TrainSpec
 from vitbench.config.dead_fields import CONDITIONS, dead_letters
+from vitbench.config.recipe import TrainTable
 from vitbench.model.build import build_model
 from vitbench.model.optimiser import learning_rate
 from vitbench.model.weights import save_weights
@@ -137,6 +138,7 @@ def test_a_warm_up_as_long_as_the_run_is_told_of(epochs: int, warmup: float, rea
     assert (highest >= recipe.learning_rate) is reached
     words = f"train.learning_rate is never reached: epochs is {epochs}, and warmup_epochs is {warmup:g}"
     assert dead_letters([recipe]) == ([] if reached else [words])
+    assert not dead_letters([TrainTable(**recipe.model_dump(), flops=1e12)]), "the plan says how many images these are"
 
 
 def test_there_is_one_for_every_field() -> None:

@@ -105,7 +105,7 @@ def sign_flip_ps(table: Sequence[Sequence[float]]) -> list[float]:
     positives for normal against skewed arms of one spread, and up to 8 % in one comparison, 12 % in a table of 20,
     where the skewed arm also has twice the spread.
 
-    scipy.stats.permutation_test gives the same exact p-values, and takes 5 (n = 10) to 3,000 times (n = 20) as long.
+    scipy.stats.permutation_test gives the same exact p-values, and takes 50 (n = 10) to 1,000 times (n = 20) as long.
 
     Args:
         table: of each comparison (n,) deltas, the variant less the baseline in each seed.
@@ -161,7 +161,7 @@ def _finite(values: Iterable[float]) -> Floats:
     return array
 
 
-@functools.lru_cache(maxsize=1)  # a study's tables mostly have one number of seeds
+@functools.lru_cache(maxsize=8)
 def _arrangements(n: int, *, exact: bool) -> list[npt.NDArray[np.int8]]:
     """(…, n) signs in parts: all arrangements but mirror images, which count alike; or those drawn."""
     if exact:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from vitbench.config.recipe import TrainSpec
+from vitbench.config.recipe import TrainSpec, TrainTable
 
 
 class Requirement(NamedTuple):
@@ -34,6 +34,12 @@ IN_SUITES: Mapping[str, Callable[[TrainSpec], bool]] = {"epochs": lambda recipe:
 """Field that a suite cannot set without its effect, since budgets exclude one another → what gives it an effect."""
 
 
+def _of_epochs(recipe: TrainSpec) -> bool:
+    """Whether the budget is in epochs, and neither in images nor in what becomes images in the plan."""
+    counted = isinstance(recipe, TrainTable) and (recipe.flops is not None or recipe.match == "flops")
+    return recipe.images is None and not counted
+
+
 def dead(field: str, recipes: Sequence[TrainSpec]) -> bool:
     """Whether a field has no effect in any of some recipes, whatever its value."""
     holds = IN_SUITES.get(field) or (CONDITIONS[field].holds if field in CONDITIONS else None)
@@ -41,7 +47,7 @@ def dead(field: str, recipes: Sequence[TrainSpec]) -> bool:
 
 
 def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
-    """A sentence for each field that is set and has no effect in any of a suite's recipes, or is never reached.
+    """A sentence for each field that is set and has no effect in any of a suite's recipes, and for rates never reached.
 
     It is enough that one recipe uses it: a base table says for all cells what those on one side of an axis need.
     """
@@ -52,7 +58,7 @@ def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
         given = [recipe for recipe in distinct if getattr(recipe, field) != neutral]
         if given and not any(condition.holds(recipe) for recipe in given):
             sentences.append(f"train.{field} has no effect: {condition.words} in every cell that sets it")
-    short = {(recipe.warmup_epochs, recipe.epochs) for recipe in distinct if recipe.images is None}
+    short = {(recipe.warmup_epochs, recipe.epochs) for recipe in distinct if _of_epochs(recipe)}
     sentences += [
         f"train.learning_rate is never reached: epochs is {epochs}, and warmup_epochs is {warmup:g}"
         for warmup, epochs in sorted(short)

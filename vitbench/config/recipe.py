@@ -358,14 +358,6 @@ class TimeTable(TimeSpec):
         given = {name: value for name, value in changes or () if value is not None}
         return self.model_copy(update={**given, **dict.fromkeys(DEVICES)})
 
-    @model_validator(mode="after")
-    def _further_processes(self) -> TimeTable:
-        for table in map(self.on, DEVICES):
-            if table.within is not None and table.rounds >= table.rounds_most:
-                raise ValueError(f"within = {table.within:g} takes processes beyond rounds = {table.rounds}: "
-                                 f"rounds_most = {table.rounds_most} must be more")  # fmt: skip
-        return self
-
     def protocol(self) -> TimeSpec:
         """The protocol without the lists: what belongs to one trial."""
         return TimeSpec(**{name: getattr(self, name) for name in TimeSpec.model_fields})

@@ -47,7 +47,7 @@ def check_pretrained(spec: ModelSpec, source: str, *, head: bool = True) -> None
         head: see :func:`load_pretrained`.
 
     Raises:
-        WeightsError: see :func:`load_pretrained`.
+        WeightsError: see :func:`load_pretrained`; and where timm's model of this name has other heads.
     """
     name = source.removeprefix(OF_TIMM)
     file = Path(source.partition(CONTENT)[0]) if name == source else timm_names.path_of(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -254,39 +255,37 @@ STRONGEST = math.log(2.0)  # Logarithm of the ratio from which a cell has the st
 
 
 def heat_map(view: View) -> Table | None:
-    """Speeds beside the baseline, a row for each setting and a column for each implementation and mode.
+    """Speeds beside the baseline, a row for each setting and a column for each implementation, the fastest first.
 
     None of few settings, and where cells differ too much to stand side by side.
     """
     timings = beside_baseline(view)
-    columns = sorted({(each.group.mode_name, each.name) for each in timings})
-    groups, bases = list(dict.fromkeys(each.group for each in timings)), {each.base for each in timings}
-    if len(groups) < FEWEST or len(bases) != 1 or len(columns) > MOST_COLUMNS:
+    ratios: dict[str, list[float]] = {}
+    rows: dict[TimeGroup, dict[str, Beside]] = {}
+    for each in timings:
+        ratios.setdefault(each.name, []).append(each.ratio)
+        rows.setdefault(each.group, {})[each.name] = each
+    columns = sorted(ratios, key=lambda name: (-statistics.geometric_mean(ratios[name]), name))
+    bases = {each.base for each in timings}
+    if len(rows) < FEWEST or len(bases) != 1 or len(columns) > MOST_COLUMNS:
         return None
     titles = distinct([
-        (shared(view, g), g.what, g.device, g.dtype, f"batch size {g.batch_size}", g.letter)
-        for g in groups
+        (shared(view, g), g.what, g.device, g.dtype, f"batch size {g.batch_size}", g.mode_name, g.letter) for g in rows
     ])  # fmt: skip
-    title_of = dict(zip(groups, (title or "all" for title in titles), strict=True))
-    rows: dict[str, dict[tuple[str, str], Beside]] = {}
-    for each in timings:
-        rows.setdefault(title_of[each.group], {})[each.group.mode_name, each.name] = each
-    several = len({mode for mode, _ in columns}) > 1
-    heads = {column: f"{column[1]}, {column[0]}" if several else column[1] for column in columns}
-    settings = list(rows.items())[:MOST]
+    settings = list(zip(titles, rows.values(), strict=True))[:MOST]
     words = {"faster": " faster", "slower": " slower"}
     lines = [
-        {"setting": escape(title)}
+        {"setting": escape(title or "all")}
         | {
-            heads[column]: Md(f"{fixed(each.ratio, 2)}{words.get(each.verdict, '')}{f' {UNSTABLE}' * each.unstable}")
-            for column, each in row.items()
+            name: Md(f"{fixed(each.ratio, 2)}{words.get(each.verdict, '')}{f' {UNSTABLE}' * each.unstable}")
+            for name, each in row.items()
         }
         for title, row in settings
     ]
     shades = {
-        (number, columns.index(column) + 1): max(-1.0, min(1.0, math.log(each.ratio) / STRONGEST))
+        (number, columns.index(name) + 1): max(-1.0, min(1.0, math.log(each.ratio) / STRONGEST))
         for number, (_, row) in enumerate(settings)
-        for column, each in row.items()
+        for name, each in row.items()
         if each.verdict != "unstable" and each.ratio > 0
     }
     caption = f"Speed as a multiple of that of {bases.pop()}, timed beside it: above 1 is faster."
@@ -294,6 +293,5 @@ def heat_map(view: View) -> Table | None:
     caption += " Shaded by the ratio, except where an unstable timing has no verdict."
     caption += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in timings) else ""
     caption += f" The first {MOST} of {plural(len(rows), 'setting')} are shown." if len(rows) > MOST else ""
-    right = set(heads.values())
-    speeds = table(lines, right, columns=["setting", *heads.values()], caption=escape(caption))
+    speeds = table(lines, set(columns), columns=["setting", *columns], caption=escape(caption))
     return replace(speeds, shades=shades)

@@ -149,7 +149,8 @@ def _timing(view: View, protocols: list[TimeSpec]) -> Md:
     devices, dtypes, sizes, levels = ("/".join(dict.fromkeys(map(level, view.time[name]))) for name in columns)
     modes = " and ".join(dict.fromkeys(group.mode_name for group in view.time_groups))
     how = [
-        (plural(p.rounds, "process", "processes") if p.within is None else f"{p.rounds} to {p.rounds_most} processes")
+        (plural(p.rounds, "process", "processes") if p.within is None or p.rounds >= p.rounds_most
+         else f"{p.rounds} to {p.rounds_most} processes")
         + f" × {plural(p.iterations, 'iteration')} after {p.warmup} for warm-up"
         + (", compiled" if p.compile else "") + (", as CUDA graphs" if p.cuda_graphs else "")
         for p in protocols
