@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -211,6 +212,27 @@ def test_many_settings_are_a_heat_map_and_none_is_left_out(tmp_path: Path) -> No
     (table,) = [block for block in first_screen(view) if isinstance(block, Table)]
     assert [row[1] for row in table.rows] == ["1.15 faster"] * 8 and len(table.shades) == 8
     assert "sdpa in 8" in text_of(view)
+
+
+@pytest.mark.parametrize("peak", [None, 1e12])
+def test_how_fast_training_is_stands_on_the_first_screen_where_it_was_asked(peak: float | None, tmp_path: Path) -> None:
+    def measured(values: Values) -> Values:
+        return values.model_copy(update={"peak_flops_per_s": peak}) if isinstance(values, TrainValues) else values
+
+    built = build(tmp_path / "speed", factorial(AXES, time=False, seeds=(0, 1, 2), changed=measured))
+    screen = [block for block in first_screen(View(built)) if isinstance(block, Table)]
+    assert bool(screen) == bool(peak)
+    for table in screen:
+        runs = [r for each in built.records().values() for r in each if isinstance(r.values, TrainValues)]
+        rate = {name: statistics.median(r.values.train_images_per_s for r in runs if r.trial.model.attention == name)
+                for name in AXES["attention"]}  # fmt: skip
+        named = sorted(rate, key=lambda name: -rate[name])
+        assert [row[0] for row in table.rows] == named
+        assert [float(row[1].replace(",", "")) for row in table.rows] == pytest.approx(
+            [*map(rate.get, named)], rel=0.01
+        )
+        speeds = [rate[name] / rate["batched"] for name in named]
+        assert [float(row[2]) for row in table.rows] == pytest.approx(speeds, abs=0.005)
 
 
 def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:

@@ -10,8 +10,8 @@ from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
 from vitbench.report.cost import by_axis
 from vitbench.report.cost.speed import Beside, beside_baseline, heat_map
-from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale
-from vitbench.report.groups import RUNS, Group
+from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale, table
+from vitbench.report.groups import RUNS, Group, of_environment
 from vitbench.report.models import explained_page
 from vitbench.report.output import Files
 from vitbench.report.sections import accuracy, caveats, effects, other_sizes, time_to_accuracy
@@ -58,6 +58,7 @@ def section(view: View, files: Files) -> list[Block]:
     groups = [group for group in view.groups if group.conclusions is not None]
     blocks = [block for group in groups for block in _effects(view, group, files)]
     blocks += _speeds(view, files)
+    blocks += [block for group in groups for block in _throughput(view, group)]
     blocks += [Md(best) for group in groups if (best := _best(view, group))]
     blocks += [block for group in groups for block in _claims(view, group)]
     blocks += time_to_accuracy.in_short(view)
@@ -209,6 +210,29 @@ def _speeds(view: View, files: Files) -> list[Block]:
         blocks.append(Note(Md(f"The machine was busy while timing (load average up to {fixed(load, 1)} on {cores} "
                               "cores): on an idle one the ratios may differ.")))  # fmt: skip
     return blocks
+
+
+def _throughput(view: View, group: Group) -> list[Block]:
+    """How fast each cell trains and how much of the device it uses, the fastest first, where both were measured."""
+    cells = view.cost_by_cell[view.cost_by_cell["device"] == group.device]
+    cells = of_environment(cells, group.environment)
+    cells = cells[cells["of_peak"].notna()]
+    if len(cells) < 2:
+        return []
+    first = cells.iloc[0]
+    rows = cells.sort_values("train_images_per_s", ascending=False).head(MOST).to_dict("records")
+    lines = [
+        view.identity([row["cell"]])
+        | {
+            "images/s": significant(row["train_images_per_s"]),
+            "speed (×)": fixed(row["train_images_per_s"] / first["train_images_per_s"], 2),
+            "of the measured peak (%)": significant(100 * row["of_peak"]),
+        }
+        for row in rows
+    ]
+    caption = f"Throughput of training{group.on}, the median of seeds; speed: over that of {first['cell']}."
+    caption += f" The {MOST} fastest of {len(cells):,} cells are shown." if len(cells) > MOST else ""
+    return [table(lines, set(lines[0]) - view.identity([first["cell"]]).keys(), caption=escape(caption))]
 
 
 def _beside(view: View, timings: Sequence[Beside], files: Files) -> list[Block]:
