@@ -148,7 +148,7 @@ def test_the_keyboard_sorts_and_filters(grid: Page) -> None:
 
 def test_hostile_names_are_text(browser: Browser, pages: Pages) -> None:
     with opened(browser, pages["hostile"]) as window:
-        assert sorted(column(window.page, 0, "#published-and-measured ~ .table table")) == sorted(map(as_read, HOSTILE))
+        assert sorted(column(window.page, 0, "#summary ~ .table table")) == sorted(map(as_read, HOSTILE))
         rows = window.value("[...document.querySelectorAll('.forest tbody th')].map(th => th.firstChild.data.trim())")
         assert rows and set(rows) <= {*map(as_read, HOSTILE)}
         assert window.value("document.scripts.length") == 1

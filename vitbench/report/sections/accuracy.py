@@ -1,4 +1,4 @@
-"""Accuracy: one table of all that was trained, a row for each function that cells compute, and published numbers."""
+"""Accuracy: one table of all that was trained, a row for each function that cells compute; published numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 from vitbench.analysis.grouped import ACCURACY, TRAIN_BLOCK, accuracy_interval, finished, matched
 from vitbench.analysis.paired import Interval
 from vitbench.analysis.verdicts import Judged
-from vitbench.report.document import Bar, Block, Heading, Scale, Table, table
+from vitbench.report.document import Bar, Block, Scale, Table, table
 from vitbench.report.groups import Group, of_environment, states_of
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import is_marked, words_of
@@ -89,8 +89,8 @@ def functions(view: View, group: Group) -> list[Function]:
 
 
 def section(view: View, files: Files) -> list[Block]:
-    """The table of each group, the noise floor, and published numbers beside measured ones."""
-    blocks = view.by_group(lambda group: [*_by_function(view, group), *published(view, group)])
+    """The table of each group, and the noise floor."""
+    blocks = view.by_group(lambda group: _by_function(view, group))
     if not blocks:
         return []
     links = [files.table("accuracy", by_cell_frame(view))]
@@ -263,4 +263,6 @@ def published(view: View, group: Group) -> list[Block]:
             apart = signed(result[MEAN] - row["published"], view.decimals) if known else NOTHING
             line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
-    return [Heading("Published and measured", 4), table(lines, lines[0].keys() - {"cell", "source"})] if lines else []
+    caption = f"Published accuracy and what was measured{group.on}."
+    right = {name for line in lines for name in line} - {"cell", "source"}
+    return [table(lines, right, caption=escape(caption), optional={"seeds", "source"})] if lines else []

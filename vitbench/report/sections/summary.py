@@ -57,6 +57,7 @@ def section(view: View, files: Files) -> list[Block]:
     """Effects and speeds as forest plots, claims, and a few sentences."""
     groups = [group for group in view.groups if group.conclusions is not None]
     blocks = [block for group in groups for block in _effects(view, group, files)]
+    blocks += [block for group in groups for block in accuracy.published(view, group)]
     blocks += _speeds(view, files)
     blocks += [block for group in groups for block in _throughput(view, group)]
     blocks += [Md(best) for group in groups if (best := _best(view, group))]
