@@ -316,6 +316,8 @@ class Study:
         info = self.view.study.info
         trained_on = set(self.view.train["device"])
         of_device = {command[-1]: command for command in info.commands if command[0] == "run"}  # the last of each
+        if part := {"--only", "--cell"}.intersection(word for command in of_device.values() for word in command):
+            raise UserError(f"{self.path}: was last run in part, by {part.pop()}; run its suite with more seeds")
         commands = [command for device, command in of_device.items() if device.partition(":")[0] in trained_on]
         if not commands:
             raise UserError(f"{self.path}: says no command by which it was made; run its suite with more seeds")
@@ -326,8 +328,6 @@ class Study:
         drawn = [SEEDS_OF_A_MASTER * info.suite.seed + i for i in range(seeds)]
         if info.looks is None and not {*known} <= {*drawn}:  # a list, which goes on with those that are free
             value = str([*known, *(seed for seed in drawn if seed not in known)][:seeds])
-        if part := {"--only", "--cell"}.intersection(word for command in commands for word in command):
-            raise UserError(f"{self.path}: was last run in part, by {part.pop()}; run its suite with more seeds")
         for command in commands:
             _run([*command, "--set", f"{key}={value}", "--results", str(self.path)])
         return Study(self.path)

@@ -74,7 +74,7 @@ def test_timings_of_a_plug_in_are_read_without_it(runs: Runs) -> None:
     done = runs.run("--plugin", str(plugin), *pooled)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "greatest" in runs.report()
-    with pytest.raises(UserError, match="of a part, by --only"):
+    with pytest.raises(UserError, match="was last run in part, by --only"):
         vitbench.Study(runs.study).extend(6)
 
 
