@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import timm
 import torch
 import torchvision
 from safetensors.torch import save_file
@@ -21,6 +22,7 @@ from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.model.build import build_model
 from vitbench.model.pretrained import check_pretrained, load_pretrained
+from vitbench.model.timm_names import heads_of
 from vitbench.model.timm_weights import to_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, save_weights
@@ -259,6 +261,14 @@ def test_heads_are_those_of_timms_model(
     else:
         with pytest.raises(WeightsError, match="has 2 heads, and the model 4"):
             check_pretrained(spec, "timm:test_vit.r160_in1k")
+
+
+def test_a_timm_that_cannot_build_without_memory_tells_no_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_model(name: str) -> None:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+
+    monkeypatch.setattr(timm, "create_model", create_model)
+    assert heads_of.__wrapped__("test_vit.r160_in1k") is None
 
 
 def test_what_cannot_be_had_says_where_a_file_may_be_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ def heads_of(name: str) -> int | None:
         return None
     if not timm.is_model_pretrained(name):
         return None
+    first = None
     with torch.device("meta"), contextlib.suppress(RuntimeError, NotImplementedError):  # of timm 1.0.20 and before
         first = next(iter(getattr(timm.create_model(name), "blocks", ())), None)
     heads: int | None = getattr(getattr(first, "attn", None), "num_heads", None)
