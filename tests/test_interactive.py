@@ -83,15 +83,20 @@ def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Pat
     assert losses(records_of(tmp_path / "by-command")) == losses(by_script)
 
 
+def started(folder: Path, epochs: int, wanted: str) -> subprocess.Popen[bytes]:
+    """A script that runs a study, once a file of the study is there."""
+    (folder / "mine.py").write_text(SCRIPT.replace('"epochs": 1', f'"epochs": {epochs}') + 'suite.run(device="cpu")\n')
+    with (folder / "log").open("w") as log:
+        running = subprocess.Popen([sys.executable, "mine.py"], cwd=folder, stdout=log, stderr=log)
+    until(lambda: any((folder / "results" / "mine").glob(wanted)), f"no {wanted} in time", 120)
+    return running
+
+
 @pytest.mark.slow
 def test_a_study_that_is_stopped_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(SCRIPT.replace('"epochs": 1', '"epochs": 30') + 'suite.run(device="cpu")\n')
-    with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen([sys.executable, "mine.py"], cwd=tmp_path, stdout=log, stderr=log)
-        written = tmp_path / "results" / "mine" / "records"
-        until(lambda: any(written.glob("*.json")), "no record in time", 120)
-        running.send_signal(signal.SIGINT)
-        running.wait(timeout=60)
+    running = started(tmp_path, 30, "records/*.json")
+    running.send_signal(signal.SIGINT)
+    running.wait(timeout=60)
     assert running.returncode != 0 and "KeyboardInterrupt" in (tmp_path / "log").read_text()
     study = tmp_path / "results" / "mine"
     first = losses(records_of(study))
@@ -104,16 +109,12 @@ def test_a_study_that_is_stopped_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_stops_where_its_script_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(SCRIPT.replace('"epochs": 1', '"epochs": 30000') + 'suite.run(device="cpu")\n')
-    with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen([sys.executable, "mine.py"], cwd=tmp_path, stdout=log, stderr=log)
-        leases = tmp_path / "results" / "mine" / "leases"
-        until(lambda: any(leases.glob("*")), "no trial in time", 120)
-        (run,) = (child for child in psutil.Process(running.pid).children() if "vitbench" in child.cmdline())
-        running.kill()
-        running.wait(timeout=60)
+    running = started(tmp_path, 30_000, "leases/*")
+    (run,) = (child for child in psutil.Process(running.pid).children() if "vitbench" in child.cmdline())
+    running.kill()
+    running.wait(timeout=60)
     until(lambda: not run.is_running(), "the run goes on without its script", 60)
-    assert not any(leases.glob("*")), "it has stopped, as by Ctrl-C"
+    assert not any((tmp_path / "results" / "mine" / "leases").glob("*")), "it has stopped, as by Ctrl-C"
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import SEEDS_OF_A_MASTER
-from vitbench.config.suite_errors import SpecError
+from vitbench.config.toml import inline, plain
 from vitbench.errors import UserError
 from vitbench.wording import nearest
 
@@ -81,7 +80,7 @@ class Suite:
         given = {"suite": {key: value for key, value in suite.items() if value is not None}, "model": base or {},
                  "axes": axes, "data": data, "train": train, "time": time, "variants": variants,
                  "facts": facts, "goals": goals, "tune": tune, "resources": resources}  # fmt: skip
-        tables = {name: _plain(table, name) for name, table in given.items() if table or name == "model"}
+        tables = {name: plain(table, name) for name, table in given.items() if table or name == "model"}
         self.name, self.small, self.overrides = name, False, tuple[str, ...]()
         self.file: Path | None = None
         self.text = tomli_w.dumps(tables)
@@ -103,7 +102,7 @@ class Suite:
 
         made = cls.__new__(cls)
         made.file, made.small = suite_file(str(suite)), small
-        made.overrides = tuple(f"{key}={_inline(_plain(v, key))}" for key, v in (changes or {}).items())
+        made.overrides = tuple(f"{key}={inline(plain(v, key))}" for key, v in (changes or {}).items())
         made.text = made.file.read_text(encoding="utf-8") if made.file.is_file() else ""
         made.name = made.read().info.name
         return made
@@ -398,30 +397,6 @@ class Effects:
         return f"{image}\n{self.frame.round(3).to_html(index=False)}"
 
 
-def _plain(value: Any, key: str) -> Any:
-    """A value as a suite's file can hold it: sequences as lists, numpy's numbers as Python's. Raises SpecError."""
-    if isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(each, f"{key}.{name}") for name, each in value.items()}
-    if isinstance(value, Sequence):
-        return [_plain(each, key) for each in value]
-    if callable(to_list := getattr(value, "tolist", None)):  # numpy's and torch's
-        return _plain(to_list(), key)
-    raise SpecError([f"{key}: a suite's file cannot hold {value!r}"])
-
-
-def _inline(value: Any) -> str:
-    """A plain value in TOML, on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(name)} = {_inline(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _on_disk(plugin: registry.Plugin, folder: Path) -> Path:
     """A file with a plug-in's text: its own, or for the definitions of a script or notebook one beside the study."""
     if plugin.path.is_file() and plugin.path.read_text(encoding="utf-8") == plugin.text:
@@ -443,7 +418,7 @@ def _run(arguments: Sequence[str]) -> None:
     # A session of its own: one Ctrl-C is handed on as one, where a terminal would send it to both.
     process = subprocess.Popen(
         line, env=environment, text=True, encoding="utf-8", start_new_session=True,
-        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - one system call
+        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - one call, no lock of Python
         stdout=subprocess.PIPE if captured else None, stderr=subprocess.STDOUT if captured else None,
     )  # fmt: skip
     stopped = False

@@ -47,7 +47,7 @@ def dead(field: str, recipes: Sequence[TrainSpec]) -> bool:
 
 
 def dead_letters(recipes: Iterable[TrainSpec]) -> list[str]:
-    """A sentence for each field that is set and has no effect in any of a suite's recipes, and for rates never reached.
+    """A sentence for each field that is set without effect in all recipes of a suite, or whose value is never reached.
 
     It is enough that one recipe uses it: a base table says for all cells what those on one side of an axis need.
     """

@@ -1,9 +1,11 @@
-"""TOML files as nested tables: parsed, with keys replaced from the command line, and taken apart again."""
+"""TOML files as nested tables: parsed, with keys replaced from the command line, taken apart again, and written."""
 
 from __future__ import annotations
 
+import json
+import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +105,27 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
             yield from leaves(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
+
+
+def plain(value: Any, key: str) -> Any:
+    """A value as a suite's file can hold it: sequences as lists, numpy's numbers as Python's. Raises SpecError."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {name: plain(each, f"{key}.{name}") for name, each in value.items()}
+    if isinstance(value, Sequence):
+        return [plain(each, key) for each in value]
+    if callable(to_list := getattr(value, "tolist", None)):  # numpy's and torch's
+        return plain(to_list(), key)
+    raise SpecError([f"{key}: a suite's file cannot hold {value!r}"])
+
+
+def inline(value: Any) -> str:
+    """A plain value in TOML, on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(name)} = {inline(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inline, value))}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -25,7 +25,7 @@ def instead_of(name: str) -> str:
 
 @functools.cache
 def heads_of(name: str) -> int | None:
-    """Heads of a name's model, which no tensor tells; None where timm is missing, or knows no such ViT."""
+    """Number of heads of timm's model of this name; None if timm is not installed or has no such ViT."""
     try:
         import timm
         import torch

@@ -173,7 +173,7 @@ def _session(
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
     if before and (gone := _left_out(before.info.trials, study.info.trials, states)):
         reporter.note(
-            f"{gone} of earlier runs, with other settings, leave the study; --results OTHER keeps both",
+            f"{gone} of earlier runs had other settings and left the study; --results OTHER would keep both",
             "notice: ",
         )
     cost = session.expect()
