@@ -37,7 +37,7 @@ from tools.attention_candidates import candidates
 from vitbench.ceilings import measure_ceilings
 from vitbench.clock import Clock
 from vitbench.environment import fingerprint
-from vitbench.kernels.attention import backward_by, forward_by
+from vitbench.kernels.attention import backward_by, capability, forward_by
 from vitbench.kernels.attention_tiles import Plan, choose
 from vitbench.store.files import write_atomically
 from vitbench.timing.rounds import interleave
@@ -98,13 +98,18 @@ def label(plan: Plan) -> str:
     return f"{type(plan).__name__.lower()} {' '.join(fields)}"
 
 
+def _card() -> int:
+    """First number of the compute capability that is tuned for."""
+    return capability(torch.device("cuda"))
+
+
 def jobs() -> list[TuningJob]:
     """All checks: present choices first; then those of the type that is timed, the most promising of each shape first;
     then the other types."""
     entries = [
         (place > 0, dtype != TIMED, place, TuningJob(shape, dtype, backward, plan))
         for shape, dtype, backward in itertools.product(SHAPES, CHECKED, (False, True))
-        for place, plan in enumerate(candidates(shape[2], shape[3], dtype, backward))
+        for place, plan in enumerate(candidates(*shape[2:], dtype, backward, _card()))
     ]
     return [job for *_, job in sorted(entries, key=lambda entry: entry[:3])]
 
@@ -252,7 +257,7 @@ def _wanted(
         2 * min(errors) + each * float(value.abs().max())
         for errors, each, value in zip(zip(*others, strict=True), floors, true, strict=True)
     ]
-    out, lse = forward_by(choose(N, K, dtype, backward=False), q, k, v, scale)
+    out, lse = forward_by(choose(N, K, dtype, False, _card()), q, k, v, scale)
     return (q, k, v, grad), true, allowed, out, lse
 
 
@@ -372,7 +377,7 @@ def _calls(
     """
     q, k, v, grad = _tensors(shape, TIMED, device)
     scale = shape[3] ** -0.5
-    out, lse = forward_by(choose(shape[2], shape[3], TIMED, backward=False), q, k, v, scale)
+    out, lse = forward_by(choose(*shape[2:], TIMED, False, _card()), q, k, v, scale)
 
     def ours(plan: Plan) -> Callable[[], object]:
         if backward:
@@ -405,7 +410,7 @@ def time_shape(
     shape: tuple[int, int, int, int], backward: bool, plans: Mapping[str, Plan], clock: Clock
 ) -> tuple[dict[str, Any], dict[str, float], dict[str, float]]:
     """All laps of one shape and direction; the last rounds' medians of the plans, and of SDPA's backends."""
-    present = label(choose(shape[2], shape[3], TIMED, backward))
+    present = label(choose(*shape[2:], TIMED, backward, _card()))
     ours, sdpa, missing = _calls(shape, backward, plans, clock.device.type)
     first = interleaved_ms(ours, FIRST_ROUNDS, clock)
     chosen = finalists(_medians(first), present)
@@ -450,14 +455,14 @@ def tune(budget_s: float, save: Callable[[dict[str, Any]], object]) -> dict[str,
     for shape in SHAPES:
         rows, of_sdpa = [], []
         for backward in (False, True):
-            plans = {label(plan): plan for plan in candidates(shape[2], shape[3], TIMED, backward)}
+            plans = {label(plan): plan for plan in candidates(*shape[2:], TIMED, backward, _card())}
             plans = {name: plan for name, plan in plans.items() if (shape, direction(backward), name) in right}
             if not plans or time.monotonic() > began + budget_s:
                 reason = "the budget was spent" if plans else "no plan was right"
                 results["untimed"].append({"shape": shape, "direction": direction(backward), "reason": reason})
                 continue
             measured, ours_ms, sdpa_ms = time_shape(shape, backward, plans, clock)
-            present = label(choose(shape[2], shape[3], TIMED, backward))
+            present = label(choose(*shape[2:], TIMED, backward, _card()))
             results["laps"].append(measured)
             of_sdpa.append(sdpa_ms)
             rows.append(summary(shape, backward, ours_ms, sdpa_ms, present, ceilings.bytes_per_s, ceilings.flops_per_s))
@@ -493,7 +498,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _present(row: Mapping[str, Any]) -> str:
     """Label of the present choice of a check's shape, type and direction."""
     *_, N, K = row["shape"]
-    return label(choose(N, K, getattr(torch, row["dtype"]), row["direction"] == "backward"))
+    return label(choose(N, K, getattr(torch, row["dtype"]), row["direction"] == "backward", _card()))
 
 
 if __name__ == "__main__":

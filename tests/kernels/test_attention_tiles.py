@@ -1,10 +1,6 @@
 """The choice of kernel and tiles: a function of the shape, and what it chooses fits the chip."""
 
-import os
-import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,18 +8,15 @@ import torch
 triton = pytest.importorskip("triton")
 # ruff: noqa: E402
 
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-
 from tests.kernels.attention_cases import cases
-from vitbench.kernels import attention_split, attention_streamed, attention_whole
+from tools.attention_compiled import SHAPES, SHARED_KIB, build, fits, instructions, programs, spilled_bytes
+from vitbench.kernels import attention, attention_split
 from vitbench.kernels.attention import DTYPES, WIDTHS
 from vitbench.kernels.attention_memory import INTERPRETED
 from vitbench.kernels.attention_tiles import (
-    MOST_KEYS,
-    MOST_QUERIES,
+    LARGE,
+    SMALL,
     TUNED,
-    Plan,
     Split,
     Streamed,
     Whole,
@@ -47,12 +40,9 @@ def test_the_masks_are_at_work_in_the_tests_of_the_kernels(backward: bool) -> No
     assert all(count >= 2 for count in padded.values()), padded
 
 
-SHAPES = ((65, 64), (65, 32), (197, 64), (257, 64), (577, 64))  # (N, K) that the kernel is to be fast at
 LITTLE = 256
 """Bytes of a thread that may be kept in memory: at 65 and 257 tokens a backward that spills 144 and 120 of them, and in
 exchange has more programs or longer tiles on a multiprocessor, was the fastest on a H100."""
-
-SHARED_MEMORY_KIB = 227  # What one block can have on compute capability 9.0
 
 
 def test_segments_are_descending_powers_of_two() -> None:
@@ -97,21 +87,31 @@ def test_plans_are_legal(tokens: int) -> None:
     for width in WIDTHS:
         for dtype in DTYPES:
             for backward in (False, True):
-                plan = choose(tokens, width, dtype, backward)
-                assert choose(tokens, width, dtype, backward) == plan
-                match plan:
-                    case Whole():
-                        sizes: tuple[int, ...] = (*plan.segments, plan.rows)
-                    case Split():
-                        sizes = (tokens - 1, plan.rows)
-                    case Streamed():
-                        sizes = (plan.held, plan.streamed)
-                for size in sizes:
-                    assert size == power_of_two(size)
-                    assert size < 2 * max(tokens, 16)
-                if isinstance(plan, Whole):
-                    assert sum(plan.segments) >= tokens
-                assert plan.warps in (1, 2, 4, 8)
+                for capability in (8, 9, 10, 12):
+                    plan = choose(tokens, width, dtype, backward, capability)
+                    assert choose(tokens, width, dtype, backward, capability) == plan
+                    match plan:
+                        case Whole():
+                            sizes: tuple[int, ...] = (*plan.segments, plan.rows)
+                        case Split():
+                            sizes = (tokens - 1, plan.rows)
+                        case Streamed():
+                            sizes = (plan.held, plan.streamed)
+                    for size in sizes:
+                        assert size == power_of_two(size)
+                        assert size < 2 * max(tokens, 16)
+                    if isinstance(plan, Whole):
+                        assert sum(plan.segments) >= tokens
+                    assert plan.warps in (1, 2, 4, 8)
+
+
+def test_a_call_takes_the_plan_of_its_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backward at 197 tokens needs 208 KiB as it is tuned for compute capability 9, and cards of 8.9 have 99."""
+    q = torch.empty(1, 1, 197, 64, dtype=torch.bfloat16)
+    monkeypatch.setattr(attention, "capability", lambda device: 9)
+    assert isinstance(attention._plan(q, backward=True), Whole)
+    monkeypatch.setattr(attention, "capability", lambda device: 8)
+    assert isinstance(attention._plan(q, backward=True), Streamed)
 
 
 def test_the_named_shapes_are_in_the_table() -> None:
@@ -131,26 +131,33 @@ compiled = pytest.mark.skipif(INTERPRETED, reason="TRITON_INTERPRET is set: noth
 @compiled
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize(("tokens", "width"), SHAPES)
+@pytest.mark.parametrize(
+    "capability", [pytest.param(each, marks=[] if each == 90 else pytest.mark.slow) for each in SHARED_KIB]
+)
 @pytest.mark.usefixtures("empty_triton_cache")
-def test_named_shapes_fit_and_hardly_spill(tokens: int, width: int, backward: bool) -> None:
-    """In bfloat16, for compute capability 9.0: what the interpreter cannot show, and needs no GPU."""
-    for built in build(tokens, width, torch.bfloat16, backward):
-        assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
+def test_named_shapes_fit_and_hardly_spill(capability: int, tokens: int, width: int, backward: bool) -> None:
+    """In bfloat16: what the interpreter cannot show, and needs no GPU."""
+    for built in build(tokens, width, torch.bfloat16, backward, capability):
+        assert fits(built, capability)
         assert spilled_bytes(built) <= LITTLE
 
 
 @compiled
 @pytest.mark.parametrize(
-    ("tokens", "width", "backward"),
-    [(most, width, False) for width, most in MOST_KEYS.items()]
-    + [(most, width, True) for width, most in MOST_QUERIES.items()],
+    ("capability", "tokens", "width", "backward"),
+    [
+        pytest.param(capability, most, width, backward, marks=marks)
+        for capability, room, marks in ((90, LARGE, []), (89, SMALL, [pytest.mark.slow]))
+        for backward, limits in ((False, room.keys), (True, room.queries))
+        for width, most in limits.items()
+    ],
 )
 @pytest.mark.usefixtures("empty_triton_cache")
-def test_the_largest_whole_plans_fit_and_do_not_spill(tokens: int, width: int, backward: bool) -> None:
-    assert isinstance(choose(tokens, width, torch.float16, backward), Whole)
-    assert isinstance(choose(tokens + 1, width, torch.float16, backward), Streamed)
-    for built in build(tokens, width, torch.float16, backward):
-        assert built.metadata.shared <= SHARED_MEMORY_KIB * 1024
+def test_the_largest_whole_plans_fit_and_do_not_spill(capability: int, tokens: int, width: int, backward: bool) -> None:
+    assert isinstance(choose(tokens, width, torch.float16, backward, capability // 10), Whole)
+    assert isinstance(choose(tokens + 1, width, torch.float16, backward, capability // 10), Streamed)
+    for built in build(tokens, width, torch.float16, backward, capability):
+        assert fits(built, capability)
         assert spilled_bytes(built) == 0
 
 
@@ -159,16 +166,17 @@ def test_the_largest_whole_plans_fit_and_do_not_spill(tokens: int, width: int, b
     ("tokens", "width", "dtype", "capability"),
     [
         pytest.param(1, 16, torch.float16, 90, id="one token"),
-        pytest.param(197, 80, torch.bfloat16, 86, id="padded width"),
+        pytest.param(197, 80, torch.bfloat16, 89, id="padded width"),
         pytest.param(600, 128, torch.float16, 90, id="largest streamed tiles"),
         pytest.param(197, 128, torch.float32, 90, id="float32"),
+        pytest.param(197, 128, torch.float32, 89, id="float32 on a small card"),
     ],
 )
 @pytest.mark.usefixtures("empty_triton_cache")
 def test_others_compile(tokens: int, width: int, dtype: torch.dtype, capability: int) -> None:
     for backward in (False, True):
         for built in build(tokens, width, dtype, backward, capability, pairs=1 if tokens == 1 else 12):
-            assert built.metadata.shared <= (99 if capability == 86 else SHARED_MEMORY_KIB) * 1024
+            assert fits(built, capability)
 
 
 @compiled
@@ -204,81 +212,3 @@ def test_dropout_costs_no_room_at_65_tokens(backward: bool) -> None:
     assert programs(built, plan.warps) >= programs(without, plan.warps)
     assert spilled_bytes(built) <= LITTLE
     assert len(instructions(built)) <= 1.8 * len(instructions(without))
-
-
-COMPILER_OPTIONS = ("num_warps", "num_stages", "maxnreg", "enable_fp_fusion")
-
-
-def build(
-    tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 90, *, pairs: int = 12,
-    plan: Plan | None = None, dropout: float = 0.0,
-) -> list[Any]:  # fmt: skip
-    """The kernels of a plan, or of the one that is chosen, compiled. ``pairs``: (image, head) pairs of the call."""
-    plan = plan or choose(tokens, width, dtype, backward)
-    launch: dict[str, Any]
-    if isinstance(plan, Streamed):
-        streamed = attention_streamed
-        kernels = [streamed.query_kernel, streamed.key_value_kernel] if backward else [streamed.forward_kernel]
-        launch = streamed.options(plan, tokens, width, allow_tf32=False, dropout=dropout)
-    else:
-        module: Any = attention_whole if isinstance(plan, Whole) else attention_split
-        kernels = [module.backward_kernel if backward else module.forward_kernel]
-        launch = module.options(plan, tokens, width, flipped=False, allow_tf32=False, dropout=dropout)
-    options = {name: launch.pop(name) for name in COMPILER_OPTIONS if name in launch}
-    built = []
-    for kernel in kernels:
-        fixed = launch if dropout else {**launch, "seed": None}
-        if pairs == 1:  # triton makes a constant of an argument that is 1
-            fixed = fixed | {name: 1 for name in ("H", "pairs") if name in kernel.arg_names}
-        source = ASTSource(kernel, signature(kernel, fixed, dtype), fixed, alignment(kernel, fixed))
-        built.append(triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options))
-    return built
-
-
-def signature(kernel: Any, fixed: dict[str, Any], dtype: torch.dtype) -> dict[str, str]:
-    """Type of each argument of a kernel, in triton's names."""
-    element = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16"}[dtype]
-    types = dict.fromkeys(("q", "k", "v", "out", "grad", "grads"), element)
-    types |= {"lse": "*fp32", "delta": "*fp32", "scale": "fp32", "scale2": "fp32", "seed": "*i64"}
-    types |= dict.fromkeys(fixed, "constexpr")
-    return {name: types.get(name, "i32") for name in kernel.arg_names}
-
-
-def alignment(kernel: Any, fixed: dict[str, Any]) -> dict[tuple[int], list[list[object]]]:
-    """Pointers and strides are multiples of 16: triton's launcher sees that, and compiles for it."""
-    others = {"H", "pairs", "scale", "scale2", *fixed}
-    return {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name not in others}
-
-
-def examined(built: Any, option: str) -> str:
-    """What the cuobjdump that triton ships says of a compiled kernel."""
-    cubin = Path(os.environ["TRITON_CACHE_DIR"]) / "kernel.cubin"
-    cubin.write_bytes(built.asm["cubin"])
-    tool = triton.knobs.nvidia.cuobjdump.path
-    return subprocess.run([tool, option, cubin], capture_output=True, text=True, check=True).stdout
-
-
-def used(built: Any, resource: str) -> int:
-    """How much of REG or STACK a thread takes."""
-    usage = examined(built, "-res-usage")
-    number = re.search(rf"{resource}:(\d+)", usage)
-    assert number, usage
-    return int(number[1])
-
-
-def spilled_bytes(built: Any) -> int:
-    """Stack of a thread: these kernels have nothing else to keep there."""
-    return used(built, "STACK")
-
-
-def instructions(built: Any) -> list[str]:
-    """Names of the machine's instructions, in order, predicates and padding left out."""
-    names = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", examined(built, "-sass"), re.M)
-    assert names
-    return [name for name in names if name != "NOP"]
-
-
-def programs(built: Any, warps: int) -> int:
-    """How many share a multiprocessor of compute capability 9.0, by registers (in eights) and shared memory."""
-    registers = -(-used(built, "REG") // 8) * 8 * 32 * warps
-    return min(65536 // registers, 228 * 1024 // (built.metadata.shared + 1024))

@@ -3,13 +3,14 @@
 Two operators for q, k and v by themselves (``vitbench::attention_forward``, ``…_backward``), and two for the
 projection that the three are parts of, whose gradient then comes out whole (``vitbench::attention_packed_forward``,
 ``…_backward``).
-What runs, and how it is cut up, :mod:`vitbench.kernels.attention_tiles` decides from the shape.
+What runs, and how it is cut up, :mod:`vitbench.kernels.attention_tiles` decides from the shape and the card.
 
 Source: FlashAttention, Dao et al. 2022, arXiv 2205.14135; FlashAttention-2, Dao 2023, arXiv 2307.08691.
 """
 
 # ruff: noqa: N803, PLR0917 - an operator takes its tensors by position, and sizes have the field's names
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -222,9 +223,17 @@ def _refuse_where_it_cannot_run(q: Tensor) -> None:
         raise RuntimeError("triton's interpreter cannot multiply bfloat16: use float32 or float16 there")
 
 
+@functools.cache
+def capability(device: torch.device) -> int:
+    """First number of its compute capability, on which the plan depends; 9 where nothing is compiled."""
+    if device.type != "cuda" or INTERPRETED or not torch.cuda.is_available():
+        return 9
+    return torch.cuda.get_device_capability(device)[0]
+
+
 def _plan(q: Tensor, backward: bool) -> Plan:
     *_, N, K = q.shape
-    return choose(N, K, q.dtype, backward)
+    return choose(N, K, q.dtype, backward, capability(q.device))
 
 
 def _parts(qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

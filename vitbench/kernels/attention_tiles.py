@@ -1,4 +1,4 @@
-"""The choice of attention kernel and tiles: a pure function of (tokens, width, dtype, direction).
+"""The choice of attention kernel and tiles: a pure function of (tokens, width, dtype, direction, card).
 
 Never of a timing at run time: the order of the sums, and so their bits, depends on the choice. What a tuning run finds
 (``python -m tools.tune_attention``) is written into :data:`TUNED` by hand, and is then the same everywhere.
@@ -98,12 +98,24 @@ TUNED: dict[tuple[int, int, torch.dtype, bool], Plan] = {
 }
 """(N, K, dtype, backward) → plan: the fastest that was right on a H100 (Triton 3.6, bfloat16; docs/kernel-notes.md)."""
 
-MOST_KEYS = {16: 272, 32: 272, 64: 272, 128: 144}
-"""Padded head width → most keys, padded, that the whole forward holds: scores against them are in registers."""
 
-MOST_QUERIES = {16: 272, 32: 256, 64: 272, 128: 80}
-"""Padded head width → most queries, padded, that the whole backward holds: their dQ, and P and dP against a block of
-keys, are in registers. Up to either limit the compiler does not spill to memory (tested for 9.0 at the limits)."""
+class Room(NamedTuple):
+    """How much of a head the whole kernels hold: padded head width → rows, padded.
+
+    Up to the limits the compiler spills nothing to memory (tested at the limits).
+    """
+
+    keys: dict[int, int]
+    """Of the forward: scores against them are in registers."""
+    queries: dict[int, int]
+    """Of the backward: their dQ, and P and dP against a block of keys, are in registers."""
+
+
+LARGE = Room({16: 272, 32: 272, 64: 272, 128: 144}, {16: 272, 32: 256, 64: 272, 128: 80})
+"""Compute capability 9 and 10: products read their operands from shared memory, of which a program can have 227 KiB."""
+
+SMALL = Room({16: 144, 32: 144, 64: 128, 128: 128}, {16: 144, 32: 144, 64: 144, 128: 64})
+"""The others: operands are in registers, too, and a program has 99 KiB of shared memory (163 at 8.0)."""
 
 
 SPLIT_FORWARD = frozenset({65, 129})
@@ -111,19 +123,20 @@ SPLIT_FORWARD = frozenset({65, 129})
 K ≤ 64. Shorter, its tiles are too small for Hopper's wide instruction; longer, it takes all registers."""
 
 
-def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool) -> Plan:
-    """The entry of :data:`TUNED`, or else the rule's plan.
+def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 9) -> Plan:
+    """The entry of :data:`TUNED` for compute capability 9 (``capability`` is its first number), else the rule's plan.
 
     The rule follows what won there. It takes the split kernel where that is less work, the whole kernel up to the
     limits above, and the streamed kernel elsewhere, which in float32 is everywhere: true float32 products bypass the
     tensor cores, and take several times the registers.
     """
-    if (tuned := TUNED.get((tokens, width, dtype, backward))) is not None:
+    if capability == 9 and (tuned := TUNED.get((tokens, width, dtype, backward))) is not None:
         return tuned
+    room = LARGE if capability in (9, 10) else SMALL
     cut, padded = segments(tokens), power_of_two(width)
-    if dtype.itemsize <= 2 and not backward and tokens in SPLIT_FORWARD and padded <= 64:
+    if room is LARGE and dtype.itemsize <= 2 and not backward and tokens in SPLIT_FORWARD and padded <= 64:
         return Split(rows=64, pairs=1, warps=4, stages=1)
-    if dtype.itemsize > 2 or sum(cut) > (MOST_QUERIES if backward else MOST_KEYS)[padded]:
+    if dtype.itemsize > 2 or sum(cut) > (room.queries if backward else room.keys)[padded]:
         return _streamed(tokens, width, dtype, backward)
     if backward:  # two stages, since Triton 3.6 gets the loop wrong that is not pipelined (docs/kernel-notes.md)
         many = sum(cut) > 80 or padded > 64
