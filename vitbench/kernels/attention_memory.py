@@ -24,7 +24,8 @@ def read(  # type: ignore[no-untyped-def]
     pointer, stride, rows, columns, N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr
 ):
     """Rows of an (N, K) matrix, zero beyond its edges. ``INSIDE``: no row is beyond them, and none is masked."""
-    places = pointer + rows[:, None] * stride + columns[None, :]
+    # Columns before rows: what they add to an address is then computed once, not once for each row.
+    places = pointer + columns[None, :] + rows[:, None] * stride
     if INSIDE and K == PADDED:
         tile = tl.load(places)
     else:
@@ -37,7 +38,7 @@ def write(  # type: ignore[no-untyped-def]
     pointer, stride, rows, columns, tile, N: tl.constexpr, K: tl.constexpr, PADDED: tl.constexpr, INSIDE: tl.constexpr
 ):
     """Rows into an (N, K) matrix, what lies beyond its edges left out."""
-    places = pointer + rows[:, None] * stride + columns[None, :]
+    places = pointer + columns[None, :] + rows[:, None] * stride
     tile = tile.to(pointer.dtype.element_ty)
     if INSIDE and K == PADDED:
         tl.store(places, tile)
@@ -131,9 +132,25 @@ if INTERPRETED:
         """The base-2 logarithm."""
         return tl.log2(x)
 
+    @jit
+    def store_in_place(places, values):  # type: ignore[no-untyped-def]
+        """Store float32."""
+        tl.store(places, values)
+
 else:
 
     @jit
     def fast_log2(x):  # type: ignore[no-untyped-def]
         """The base-2 logarithm to 2^-22: one instruction, where the exact one takes 35."""
         return libdevice.fast_log2f(x)
+
+    @jit
+    def store_in_place(places, values):  # type: ignore[no-untyped-def]
+        """Store float32 from the threads that hold it: tl.store would first move it to others, through shared memory.
+
+        Several threads may hold a value, and then all store it.
+        """
+        tl.inline_asm_elementwise(
+            "st.global.f32 [$1], $2; mov.f32 $0, $2;", "=f,l,f", [places.to(tl.int64), values],
+            dtype=tl.float32, is_pure=False, pack=1,
+        )  # fmt: skip

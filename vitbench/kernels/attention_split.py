@@ -31,6 +31,7 @@ from vitbench.kernels.attention_memory import (
     probabilities,
     read,
     scores,
+    store_in_place,
     write,
 )
 from vitbench.kernels.attention_tiles import Split
@@ -46,18 +47,19 @@ def _write_extra(pointer, columns, tile, K: tl.constexpr):  # type: ignore[no-un
 
 @jit
 def _extra_query(  # type: ignore[no-untyped-def]
-    q, out, lse, columns, k_main, v_main, k_extra, v_extra, stream, scale2,
+    upright, q_extra, out, lse, columns, k_main, v_main, k_extra, v_extra, stream, scale2,
     K: tl.constexpr, PADDED: tl.constexpr, FLIPPED: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """O and L of the extra query. ``k_extra``: (16, PADDED), the extra key 16 times; ``v_extra``: once, then zeros.
+    """O and L of the extra query.
+
+    ``upright``: (SIDE,), its scores against the other keys. ``q_extra`` and ``k_extra``: (16, PADDED), the extra query
+    and key 16 times; ``v_extra``: once, then zeros.
 
     Each warp holds all scores of a row in its lanes, in 16 rows that are the same: no sum of it crosses warps.
     """
     SIDE: tl.constexpr = k_main.shape[0]
-    q_tile = read(q, 0, tl.arange(0, 16), columns, 16, K, PADDED, True)
-    upright = tl.max(scores(k_main, q_tile, FLIPPED, PRECISION), 1)  # 16 columns that are the same
     row = tl.broadcast_to(upright[None, :], (16, SIDE))
-    corner = tl.sum(q_tile.to(tl.float32) * k_extra.to(tl.float32), 1)
+    corner = tl.sum(q_extra.to(tl.float32) * k_extra.to(tl.float32), 1)
     if FLIPPED:
         corner = -corner
     highest = tl.maximum(tl.max(row, 1), corner) * scale2
@@ -71,8 +73,7 @@ def _extra_query(  # type: ignore[no-untyped-def]
     mixed = tl.dot(tl.trans(v_main), tl.trans(weights), input_precision=PRECISION)
     mixed = tl.dot(tl.trans(v_extra), tl.trans(weight), mixed, input_precision=PRECISION)
     _write_extra(out, columns, mixed, K)
-    lanes = tl.arange(0, 16)
-    tl.store(lse + lanes, highest + total, mask=lanes == 0)
+    store_in_place(lse + 0 * tl.arange(0, 16), highest + total)
 
 
 @jit
@@ -101,20 +102,26 @@ def forward_kernel(  # type: ignore[no-untyped-def]
         lse_pair = lse + (b * H + h) * N
         k_main = read(k_pair, k_n, keys, columns, N, K, PADDED, True)
         v_main = read(v_pair, v_n, keys, columns, N, K, PADDED, True)
+        q_extra = read(q_pair + SIDE * q_n, 0, lanes, columns, 16, K, PADDED, True)
         k_extra = read(k_pair + SIDE * k_n, 0, lanes, columns, 16, K, PADDED, True)
         v_extra = read(v_pair + SIDE * v_n, v_n, lanes, columns, 1, K, PADDED, False)
-        q_tile = k_main
-        if BLOCKS == 1:  # read here, so that all that is read is under way at once
+        q_tile, s_extra = k_main, tl.zeros((ROWS,), tl.float32)
+        if BLOCKS == 1:  # here, so that all that is read is under way at once, and waited for once
             q_tile = read(q_pair, q_n, keys, columns, N, K, PADDED, True)
+        upright = tl.max(scores(k_main, q_extra, FLIPPED, PRECISION), 1)  # 16 columns that are the same
+        if BLOCKS == 1:
+            s_extra = tl.max(scores(q_tile, k_extra, FLIPPED, PRECISION), 1)
         _extra_query(
-            q_pair + SIDE * q_n, out_pair + SIDE * H * K, lse_pair + SIDE, columns,
+            upright, q_extra, out_pair + SIDE * H * K, lse_pair + SIDE, columns,
             k_main, v_main, k_extra, v_extra, stream, scale2, K, PADDED, FLIPPED, DROPPED, PRECISION,
         )  # fmt: skip
         for block in range(BLOCKS):
             rows = block * ROWS + tl.arange(0, ROWS)
-            tile = read(q_pair, q_n, rows, columns, N, K, PADDED, True) if BLOCKS > 1 else q_tile
+            tile = q_tile
+            if BLOCKS > 1:
+                tile = read(q_pair, q_n, rows, columns, N, K, PADDED, True)
+                s_extra = tl.max(scores(tile, k_extra, FLIPPED, PRECISION), 1)
             s = scores(tile, k_main, FLIPPED, PRECISION)
-            s_extra = tl.max(scores(tile, k_extra, FLIPPED, PRECISION), 1)  # 16 columns that are the same
             highest = tl.maximum(tl.max(s, 1), s_extra) * scale2
             p = tl.exp2(s * scale2 - highest[:, None])
             p_extra = tl.exp2(s_extra * scale2 - highest)
@@ -125,7 +132,7 @@ def forward_kernel(  # type: ignore[no-untyped-def]
             mixed = tl.dot(p_extra, v_extra, input_precision=PRECISION)
             mixed = tl.dot(p.to(v_main.dtype), v_main, mixed, input_precision=PRECISION)
             write(out_pair, H * K, rows, columns, mixed * tl.exp2(-total)[:, None], N, K, PADDED, True)
-            tl.store(lse_pair + rows, highest + total)
+            store_in_place(lse_pair + rows, highest + total)
 
 
 @jit
