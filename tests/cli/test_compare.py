@@ -98,11 +98,11 @@ def test_benchmarks_of_pytest_are_compared_by_their_rounds(benchmarked: Path, tm
     (row,) = (line for line in out.splitlines() if SLEEP in line)
     assert (status, err) == (1, "") and row.startswith("slower, regression")
     assert SUM in out and "different machines" not in out
-    new = changed(old, tmp_path / "new.json", slower(SUM, 1.2))
-    for limit, expected in (("5%", 1), ("30%", 0)):
+    new = changed(old, tmp_path / "new.json", slower(SUM, 3.0))  # far beyond what other tests beside it disturb
+    for limit, expected in (("5%", 1), ("250%", 0)):
         status, out, _ = compare(old, old, new, "--fail-over", limit)
         (row,) = (line for line in out.splitlines() if SUM in line and line.startswith("slower"))
-        assert status == expected and "1.200 (" in row and "C against A: 2 timings: 1 slower, 1 identical" in out
+        assert status == expected and "3.000 (" in row and "C against A: 2 timings: 1 slower, 1 identical" in out
 
 
 def test_another_machine_of_pytest_benchmark_is_named_and_not_its_node(
