@@ -16,13 +16,13 @@ _STREAMED: dict[bool, tuple[tuple[int, ...], ...]] = {
 """Held, streamed, warps and stages, by whether the type is float32."""
 
 
-def candidates(tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 9) -> list[Plan]:
+def candidates(tokens: int, width: int, dtype: torch.dtype, backward: bool, capability_major: int = 9) -> list[Plan]:
     """Distinct plans, the present choice first, then those that differ least from what was reasoned.
 
     In float32, whose products bypass the tensor cores, the choice and some streamed plans alone.
     """
     helds, streams, warps, stages = _STREAMED[dtype.itemsize > 2]
-    plans: list[Plan] = [choose(tokens, width, dtype, backward, capability)]
+    plans: list[Plan] = [choose(tokens, width, dtype, backward, capability_major)]
     if dtype.itemsize <= 2:
         plans += _split(tokens, backward)
         plans += _whole_backward(tokens) if backward else _whole_forward(tokens)

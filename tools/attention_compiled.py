@@ -116,13 +116,17 @@ def programs(built: Any, warps: int) -> int:
     return min(65536 // held, 228 * 1024 // (int(built.metadata.shared) + 1024))
 
 
+def _kib(built: Any) -> int:
+    return -(-int(built.metadata.shared) // 1024)
+
+
 def main() -> int:
     """Print the table."""
     sys.stdout.write(f"Triton {triton.__version__}, bfloat16\n\n")
     rows = []
     for (tokens, width), backward, capability in itertools.product(SHAPES, (False, True), SHARED_KIB):
         plan = choose(tokens, width, torch.bfloat16, backward, capability // 10)
-        built = build(tokens, width, torch.bfloat16, backward, capability)
+        built = build(tokens, width, torch.bfloat16, backward, capability, plan=plan)
         rows.append((
             f"{tokens}, {width}", "backward" if backward else "forward", f"{capability / 10:.1f}",
             type(plan).__name__.lower(),
@@ -131,10 +135,6 @@ def main() -> int:
     names = ("N, K", "direction", "capability", "kernel", "registers", "bytes spilled", "KiB")
     sys.stdout.write(f"{tabulate(rows, names, tablefmt='github', disable_numparse=True)}\n")
     return 0
-
-
-def _kib(built: Any) -> int:
-    return -(-int(built.metadata.shared) // 1024)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from tools.attention_candidates import candidates
 from vitbench.ceilings import measure_ceilings
 from vitbench.clock import Clock
 from vitbench.environment import fingerprint
-from vitbench.kernels.attention import backward_by, capability, forward_by
+from vitbench.kernels.attention import backward_by, capability_major, forward_by
 from vitbench.kernels.attention_tiles import Plan, choose
 from vitbench.store.files import write_atomically
 from vitbench.timing.rounds import interleave
@@ -99,8 +99,8 @@ def label(plan: Plan) -> str:
 
 
 def _card() -> int:
-    """First number of the compute capability that is tuned for."""
-    return capability(torch.device("cuda"))
+    """Major number of the compute capability that is tuned for."""
+    return capability_major(torch.device("cuda"))
 
 
 def jobs() -> list[TuningJob]:

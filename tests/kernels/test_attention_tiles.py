@@ -87,9 +87,9 @@ def test_plans_are_legal(tokens: int) -> None:
     for width in WIDTHS:
         for dtype in DTYPES:
             for backward in (False, True):
-                for capability in (8, 9, 10, 12):
-                    plan = choose(tokens, width, dtype, backward, capability)
-                    assert choose(tokens, width, dtype, backward, capability) == plan
+                for major in (8, 9, 10, 12):
+                    plan = choose(tokens, width, dtype, backward, major)
+                    assert choose(tokens, width, dtype, backward, major) == plan
                     match plan:
                         case Whole():
                             sizes: tuple[int, ...] = (*plan.segments, plan.rows)
@@ -108,9 +108,9 @@ def test_plans_are_legal(tokens: int) -> None:
 def test_a_call_takes_the_plan_of_its_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """Backward at 197 tokens needs 208 KiB as it is tuned for compute capability 9, and cards of 8.9 have 99."""
     q = torch.empty(1, 1, 197, 64, dtype=torch.bfloat16)
-    monkeypatch.setattr(attention, "capability", lambda device: 9)
+    monkeypatch.setattr(attention, "capability_major", lambda device: 9)
     assert isinstance(attention._plan(q, backward=True), Whole)
-    monkeypatch.setattr(attention, "capability", lambda device: 8)
+    monkeypatch.setattr(attention, "capability_major", lambda device: 8)
     assert isinstance(attention._plan(q, backward=True), Streamed)
 
 

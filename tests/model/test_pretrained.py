@@ -264,7 +264,7 @@ def test_heads_are_those_of_timms_model(
 
 
 def test_a_timm_that_cannot_build_without_memory_tells_no_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def create_model(name: str) -> None:
+    def create_model(name: str) -> None:  # as of timm 1.0.20, which is not installed here
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
 
     monkeypatch.setattr(timm, "create_model", create_model)

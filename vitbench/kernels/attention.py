@@ -224,8 +224,8 @@ def _refuse_where_it_cannot_run(q: Tensor) -> None:
 
 
 @functools.cache
-def capability(device: torch.device) -> int:
-    """First number of its compute capability, on which the plan depends; 9 where nothing is compiled."""
+def capability_major(device: torch.device) -> int:
+    """Major number of its compute capability, on which the plan depends; 9 where nothing is compiled."""
     if device.type != "cuda" or INTERPRETED or not torch.cuda.is_available():
         return 9
     return torch.cuda.get_device_capability(device)[0]
@@ -233,7 +233,7 @@ def capability(device: torch.device) -> int:
 
 def _plan(q: Tensor, backward: bool) -> Plan:
     *_, N, K = q.shape
-    return choose(N, K, q.dtype, backward, capability(q.device))
+    return choose(N, K, q.dtype, backward, capability_major(q.device))
 
 
 def _parts(qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

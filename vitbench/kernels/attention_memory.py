@@ -134,7 +134,7 @@ if INTERPRETED:
 
     @jit
     def store_in_place(places, values):  # type: ignore[no-untyped-def]
-        """Store float32."""
+        """Store float32. The interpreter runs no assembly."""
         tl.store(places, values)
 
 else:

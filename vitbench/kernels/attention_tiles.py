@@ -106,9 +106,9 @@ class Room(NamedTuple):
     """
 
     keys: dict[int, int]
-    """Of the forward: scores against them are in registers."""
+    """Most keys that the forward holds; the scores against them are in registers."""
     queries: dict[int, int]
-    """Of the backward: their dQ, and P and dP against a block of keys, are in registers."""
+    """Most queries that the backward holds; their dQ, and P and dP against a block of keys, are in registers."""
 
 
 LARGE = Room({16: 272, 32: 272, 64: 272, 128: 144}, {16: 272, 32: 256, 64: 272, 128: 80})
@@ -123,16 +123,16 @@ SPLIT_FORWARD = frozenset({65, 129})
 K ≤ 64. Shorter, its tiles are too small for Hopper's wide instruction; longer, it takes all registers."""
 
 
-def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool, capability: int = 9) -> Plan:
-    """The entry of :data:`TUNED` for compute capability 9 (``capability`` is its first number), else the rule's plan.
+def choose(tokens: int, width: int, dtype: torch.dtype, backward: bool, capability_major: int = 9) -> Plan:
+    """The entry of :data:`TUNED` on cards of compute capability 9, or else the rule's plan.
 
     The rule follows what won there. It takes the split kernel where that is less work, the whole kernel up to the
     limits above, and the streamed kernel elsewhere, which in float32 is everywhere: true float32 products bypass the
     tensor cores, and take several times the registers.
     """
-    if capability == 9 and (tuned := TUNED.get((tokens, width, dtype, backward))) is not None:
+    if capability_major == 9 and (tuned := TUNED.get((tokens, width, dtype, backward))) is not None:
         return tuned
-    room = LARGE if capability in (9, 10) else SMALL
+    room = LARGE if capability_major in (9, 10) else SMALL
     cut, padded = segments(tokens), power_of_two(width)
     if room is LARGE and dtype.itemsize <= 2 and not backward and tokens in SPLIT_FORWARD and padded <= 64:
         return Split(rows=64, pairs=1, warps=4, stages=1)
