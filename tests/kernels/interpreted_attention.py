@@ -16,17 +16,19 @@ from tests.kernels.attention_cases import INTERPRETED_CASES, evaluate
 from tests.kernels.attention_checks import INTERPRETED_CHECKS
 from vitbench.kernels.attention import INTERPRETED
 
+CHECKS = "checks"  # Set of what is no case
+
 
 def main() -> None:
-    """Print a line for each case of a set, and with the short ones of float32 each check, whose place is ``part``."""
+    """Print a line for each case of a set, or for each check, whose place is ``part``."""
     assert INTERPRETED
     wanted, (part, parts) = sys.argv[1], map(int, sys.argv[2:])
     torch.set_num_threads(1)  # the parts run side by side, and the interpreter itself has one thread
     jobs: dict[str, Callable[[], object]] = {
         name: lambda case=case: evaluate(case, "cpu") for name, case in INTERPRETED_CASES.items() if case.set == wanted
     }
-    if wanted == "float32, short":
-        jobs |= {name: lambda check=check: check("cpu") for name, check in INTERPRETED_CHECKS.items()}
+    if wanted == CHECKS:
+        jobs = {name: lambda check=check: check("cpu") for name, check in INTERPRETED_CHECKS.items()}
     for name, job in list(jobs.items())[part::parts]:
         report(name, job)
 

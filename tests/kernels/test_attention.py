@@ -35,7 +35,7 @@ PARTS = 2  # Processes that share the interpreter's work
 
 @pytest.fixture(scope="session")
 def interpreted() -> Callable[[str], dict[str, Any]]:
-    """Set of cases → what the interpreter gave for each; with the short ones of float32 also for each check."""
+    """Set of cases, or of the checks → what the interpreter gave for each."""
     return functools.cache(ask)
 
 
@@ -79,9 +79,10 @@ def test_output_and_gradients(name: str, interpreted: Callable[[str], dict[str, 
     assert_within_the_rule(answer["result"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INTERPRETED_CHECKS)
 def test_that_it(name: str, interpreted: Callable[[str], dict[str, Any]]) -> None:
-    answer = interpreted("float32, short")[name]
+    answer = interpreted(interpreted_attention.CHECKS)[name]
     assert answer["failure"] is None, answer["failure"]
 
 
