@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vitbench.kernels import attention_tiles
-from vitbench.kernels.attention import WIDTHS, backward_by, forward_by, fused_attention
+from vitbench.kernels.attention import INTERPRETED, WIDTHS, backward_by, forward_by, fused_attention
 from vitbench.kernels.attention_tiles import Plan, Split, Streamed, Whole, choose
 
 LONG = 196
@@ -146,15 +146,16 @@ def seed_of(number: int, device: str) -> Tensor:
 
 
 def factors(seed: Tensor, images: int, heads: int, tokens: int, dropout: float) -> Tensor:
-    """What dropout multiplies the softmax with, (B, H, N, N), as one kernel has it: a float32 one, 128 keys at a time.
+    """What dropout multiplies the softmax with, (B, H, N, N), as one kernel of float32 has it.
 
     All scores are 0, and each value picks a key: what comes out is the softmax of N equal scores, dropped in part.
     """
     plan, parts = Streamed(64, 64, 4, 2), []
-    zeros = torch.zeros(images, heads, tokens, 128, device=seed.device)
-    for start in range(0, tokens, 128):
-        picks = torch.eye(tokens, device=seed.device)[:, start : start + 128]
-        v = torch.nn.functional.pad(picks, (0, 128 - picks.shape[1])).expand_as(zeros)
+    at_once = 128 if INTERPRETED else 32  # Keys: the compiler would spill 11 KiB a thread of 128, in 13 seconds
+    zeros = torch.zeros(images, heads, tokens, at_once, device=seed.device)
+    for start in range(0, tokens, at_once):
+        picks = torch.eye(tokens, device=seed.device)[:, start : start + at_once]
+        v = torch.nn.functional.pad(picks, (0, at_once - picks.shape[1])).expand_as(zeros)
         out, _ = forward_by(plan, zeros, zeros, v, 1.0, dropout=dropout, seed=seed)
         parts.append(out.transpose(1, 2)[..., : picks.shape[1]])
     return (torch.cat(parts, dim=-1) > 0) / (1.0 - dropout)

@@ -9,7 +9,7 @@ FOLDER=$(images /tmp/vitbench-images)
 DATA=(--set data.name=synthetic --set data.download=false)
 [ -n "$FOLDER" ] && DATA=(--set data.name=image_folder --set "data.path=$FOLDER" --set data.download=false)
 run() { local study=$1; shift; "$PYTHON" -m vitbench run "$@" --device "$DEVICE" --results "$FOUND/$study"; }
-export -f run; export PYTHON DEVICE FOUND
+export -f run; export PYTHON DEVICE
 
 # The first steps and the capture are a small part of eight epochs.
 LITE=(ablations/published.toml --cell ViT-Lite-7/4 "${DATA[@]}" --set train.seeds=1 --set "train.epochs=$(gpu && echo 8 || echo 3)")
