@@ -1,4 +1,4 @@
-"""Devices: what is told of a process's memory."""
+"""Devices: true float32 on them, and what is told of a process's memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import sys
 import pytest
 import torch
 
-from vitbench.devices import PeakMemory
+from vitbench.devices import PeakMemory, resolve
 
 CPU = torch.device("cpu")
+
+
+def test_float32_is_true_float32_on_a_device_once_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for backend in (torch.backends.cudnn, torch.backends.cuda.matmul):
+        monkeypatch.setattr(backend, "allow_tf32", True)
+    resolve("cpu")
+    assert not torch.backends.cudnn.allow_tf32 and not torch.backends.cuda.matmul.allow_tf32
 
 
 KEEPING = """

@@ -28,9 +28,13 @@ class Unsupported(ValueError):
 def resolve(requested: str) -> torch.device:
     """The device that a user means by "auto", "cpu", "cuda", "cuda:1" or "mps".
 
+    From then on float32 is true float32 in this process: cuDNN's convolutions would use TF32 by default, and their
+    equivalent implementations would not.
+
     Raises:
         DeviceError: where there is no such device; never another one in its place.
     """
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     if requested == "auto":
         kind = "cuda" if torch.cuda.is_available() else ("mps" if torch.backends.mps.is_available() else "cpu")
         return resolve(kind)

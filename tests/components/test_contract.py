@@ -6,7 +6,7 @@ import inspect
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ from vitbench.components import contracts
 from vitbench.config.model import ModelSpec
 from vitbench.devices import DTYPES
 from vitbench.environment import has_bfloat16
+from vitbench.model import contract
 from vitbench.model.build import build_model
 from vitbench.model.contract import CHECKS
 from vitbench.model.counting import forward_flops
@@ -92,6 +93,19 @@ def test_keeps_the_contract(slot: str, name: str, check: str) -> None:
     trains = registry.facts(slot, name).trains_on != ()  # a runtime does not, and the model that it is given does
     device = device_for(small(slot, name), training=trains)
     assert not CHECKS[check](slot, name, device)
+
+
+def test_images_of_another_size_are_judged_on_the_device_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A component that runs on a GPU alone has nothing on the CPU."""
+    devices = set()
+
+    def at_size(model: torch.nn.Module, size: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        devices.update(p.device.type for p in model.parameters())
+        return lambda images: devices.add(images.device.type) or torch.zeros(len(images), SMALL.num_classes)
+
+    monkeypatch.setattr(contract, "at_size", at_size)
+    assert not contract.takes_other_sizes("attention", "sdpa", torch.device("meta"))
+    assert devices == {"meta"}
 
 
 @pytest.mark.parametrize(("slot", "name"), [c for c in COMPONENTS if registry.facts(*c).among])

@@ -23,6 +23,7 @@ def test_it_ends_within_five_percent_of_what_fits(
             raise error("too large")
 
     monkeypatch.setattr(capacity, "_iterate", iterate)
+    monkeypatch.setattr(capacity, "synchronise", lambda _: None)
     if error is RuntimeError and memory < time_trial().batch_size:  # what fails with the first batch is another fault
         with pytest.raises(RuntimeError, match="too large"):
             capacity.largest_batch(time_trial(), torch.device("cuda"))
@@ -31,3 +32,19 @@ def test_it_ends_within_five_percent_of_what_fits(
     assert size is not None and size <= memory <= max(size * 1.05, size + 0.5)
     assert len(asked) <= 16, "by doubling and halving"
     assert capacity.largest_batch(time_trial(), torch.device("cpu")) is None
+
+
+def test_a_device_that_an_error_has_left_unusable_has_no_largest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an illegal address every later call fails, and would pass for a batch that is too large."""
+
+    def iterate(trial: TimeTrial, _: torch.device) -> None:
+        if trial.batch_size > 100:
+            raise RuntimeError("an illegal memory access was encountered")
+
+    def synchronise(_: torch.device) -> None:
+        raise RuntimeError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(capacity, "_iterate", iterate)
+    monkeypatch.setattr(capacity, "synchronise", synchronise)
+    with pytest.raises(RuntimeError, match="illegal"):
+        capacity.largest_batch(time_trial(), torch.device("cuda"))

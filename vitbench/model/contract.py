@@ -202,7 +202,7 @@ def takes_other_sizes(slot: str, name: str, device: torch.device) -> str:
     """A trained model judges images of another size, or the component says that it has weights for one alone."""
     spec, one_size = fitted(SMALL, slot, name), registry.facts(slot, name).one_size
     try:
-        logits = at_size(build_model(spec, seed=0), 32)(torch.randn(2, 3, 32, 32))
+        logits = at_size(build_model(spec, seed=0).to(device), 32)(torch.randn(2, 3, 32, 32, device=device))
     except ValueError as error:
         return "" if one_size else str(error)
     if one_size:

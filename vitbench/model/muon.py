@@ -97,7 +97,8 @@ class Stacks:
         total = sum(self.numbers)
         # Indices of elements in the tensors laid end to end; a zero follows them, at index ``total``.
         places: dict[Shape, list[Tensor]] = {}
-        for each, own in zip(tensors, torch.arange(total).split(self.numbers), strict=True):
+        numbered = torch.arange(total, dtype=torch.int32, device=device)
+        for each, own in zip(tensors, numbered.split(self.numbers), strict=True):
             m, n = sides(each)
             matrices = own.view(-1, m, n)
             places.setdefault((min(m, n), max(m, n)), []).append(matrices if m <= n else matrices.mT)
@@ -108,11 +109,11 @@ class Stacks:
             m, n = around(members)
             filled = [nn.functional.pad(shapes[s], (0, n - s[1], 0, m - s[0]), value=total) for s in members]
             stacks.append(torch.cat(filled))
-        into = torch.cat([stack.flatten() for stack in stacks])
-        back = torch.empty(total + 1, dtype=torch.int64)
-        back[into] = torch.arange(len(into))
+        self.into = torch.cat([stack.flatten() for stack in stacks])
+        back = self.into.new_empty(total + 1)
+        back[self.into.long()] = torch.arange(len(self.into), dtype=torch.int32, device=device)
+        self.back = back[:total]
         self.shapes = [stack.shape for stack in stacks]
-        self.into, self.back = (each.to(device, torch.int32) for each in (into, back[:total]))
         self.zero = tensors[0].new_zeros(1)
         slow = device.type == "cpu" and not has_bfloat16()
         self.dtype = torch.float32 if slow else torch.bfloat16

@@ -95,10 +95,6 @@ def perform(request: Request, send: Send) -> Reply:
     environment = None
     try:
         torch.set_num_threads(request.threads)
-        # float32 is true float32: cuDNN's convolutions would use TF32 by default, and their equivalent implementations
-        # would not.
-        torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cuda.matmul.allow_tf32 = False
         device = resolve(request.device)
         if device.type == "cuda":
             torch.cuda.set_device(device)

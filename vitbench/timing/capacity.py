@@ -18,7 +18,7 @@ def largest_batch(trial: TimeTrial, device: torch.device) -> int | None:
     the machine's, and to ask for all of it would end other programs.
 
     Raises:
-        RuntimeError: where the first batch fails for another reason than memory.
+        RuntimeError: where the first batch fails for another reason than memory, or any leaves the device unusable.
     """
     if device.type != "cuda":
         return None
@@ -30,7 +30,8 @@ def largest_batch(trial: TimeTrial, device: torch.device) -> int | None:
         except torch.OutOfMemoryError:
             fails = batch
         except RuntimeError:  # of a library without memory, or of a kernel whose grid is too large for such a batch
-            if not fits:
+            synchronise(device)  # raises again where an error has left the device unusable
+            if not fits and fails is None:
                 raise
             fails = batch
         batch = fits * 2 if fails is None else (fits + fails) // 2

@@ -59,7 +59,6 @@ def summarise(spec: ModelSpec, device: torch.device, batch_size: int) -> Summary
         ValueError: where the spec contradicts itself; the message says how.
         torch.OutOfMemoryError, RuntimeError: as running it does.
     """
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # float32 is true float32
     model = build_model(spec, 0).to(device).eval()
     images = torch.randn(batch_size, spec.channels, *pair(spec.image_size), device=device)
     flops_of = flops_by_module(spec)
