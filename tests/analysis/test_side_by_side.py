@@ -14,7 +14,7 @@ from tests.report.builders import CPU, GPU, CellPlan, Plan, build, factorial
 from vitbench.analysis.arms import MOST_ARMS, folder_of, names_of
 from vitbench.analysis.side_by_side import SideBySide, side_by_side, verdict
 from vitbench.analysis.sides import ComparisonError
-from vitbench.store import TrainValues
+from vitbench.store import StudyFolder, TrainValues
 
 AXES = {"attention": ("per_head", "sdpa"), "positions": ("learned", "none")}
 SEEDS = tuple(range(8))
@@ -50,6 +50,20 @@ def test_a_gpu_stands_beside_a_cpu_though_no_trial_has_the_same_id(tmp_path: Pat
     assert len(judged) == 4 and all(cell and cell.n == len(SEEDS) for cell in judged)
     assert differing(comparison)["runs on"] == ("cpu", "cuda")
     assert differing(comparison)["accelerator"] == ("none", "Example GPU 9000")
+
+
+def test_threads_are_those_of_the_timings_and_not_of_a_training(tmp_path: Path) -> None:
+    def threads(training: int) -> Path:
+        study = StudyFolder.read(made(tmp_path / str(training)))
+        records = [record for of_trial in study.records().values() for record in of_trial]
+        shutil.rmtree(study.path / "records")
+        (study.path / "records").mkdir()
+        for record in records:
+            used = training if record.trial.kind == "train" else 2
+            study.write(record.model_copy(update={"environment": CPU.model_copy(update={"threads": used})}))
+        return study.path
+
+    assert "CPU threads" not in differing(side_by_side([threads(1), threads(2)]))
 
 
 def test_what_was_planted_is_found_in_the_accuracies(tmp_path: Path) -> None:

@@ -102,6 +102,15 @@ def test_trackers_have_accuracies_at_every_size_and_no_setting_without_effect() 
         assert not [name for name in run.parameters if name.startswith(("train.randaugment_", "train.teacher"))]
 
 
+def test_tensorboard_tells_the_trainings_of_two_devices_apart(tmp_path: Path) -> None:
+    wanted("tensorboard")
+    for device in ("cpu", "cuda"):
+        study = build(tmp_path / "study", factorial({"norm": ("pre",)}, seeds=(0, 1), device=device, time=False))
+    out = written(study, tmp_path / "out", exports=["tensorboard"]).parent
+    folders = {file.parent.name for file in (out / "tensorboard").rglob("*tfevents*")}
+    assert folders == {f"seed-{seed}-{device}" for seed in (0, 1) for device in ("cpu", "cuda")}
+
+
 def test_tensorboard_reads_every_record_as_a_run(tmp_path: Path) -> None:
     wanted("tensorboard")
     study = made(tmp_path)

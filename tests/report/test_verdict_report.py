@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.report.builders import CellPlan, Plan, Values, factorial, page_of
-from tests.report.markdown import Archetypes, Page
+from tests.report.builders import CPU, GPU, CellPlan, Plan, Values, build, factorial, page_of, written
+from tests.report.markdown import Archetypes, Page, read_page
 from vitbench.config.suite import Hypothesis
 from vitbench.report.text import MINUS
+from vitbench.report.view import View
 from vitbench.store import TrainValues
 
 pytestmark = pytest.mark.xdist_group("verdict_report")  # what its fixtures run is run once
@@ -117,6 +118,22 @@ def test_what_is_open_says_how_many_seeds_would_decide_it(tmp_path: Path) -> Non
     plan["accuracy"] = near
     decided = report(tmp_path / "more", tuple(range(4 * max(needed))), **plan)
     assert "Open:" not in decided.text and "undecided" not in {r[VERDICT] for r in decided.effects()}
+
+
+def test_what_each_device_leaves_open_is_counted(tmp_path: Path) -> None:
+    for device, environment, spread in (("cpu", CPU, 6.0), ("cuda", GPU, 1.2)):
+
+        def near(cell: CellPlan, seed: int, spread: float = spread) -> float:
+            higher = cell.axes["positions"] == "none"
+            return 40.0 + higher + spread * (-1.0, 1.0, -0.5, 0.5)[(seed + 2 * higher) % 4]
+
+        plan = factorial({"positions": ("learned", "none")}, seeds=(0, 1, 2, 3), accuracy=near, device=device,
+                         environment=lambda cell, seed, known=environment: known, time=False)  # fmt: skip
+        study = build(tmp_path / "study", plan)
+    needed = [max(row.judged.seeds_needed or 0 for row in of.effects) for of in View(study).conclusions]
+    page = read_page(written(study, tmp_path / "report").parent)
+    assert len(needed) == 2 and "Open: 2 comparisons" in page.text
+    assert f"{max(needed)} seeds a cell would decide all" in page.text
 
 
 def test_named_cells_are_compared_with_the_first(tmp_path: Path) -> None:

@@ -189,10 +189,13 @@ def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
             trials = rows[~rows["environment"].isin([other for other in keys if other != key])]
             on = [device] if len(devices) > 1 else []
             on += [f"environment {number}"] if len(keys) > 1 else []
-            environment = environments.get(key) if key else next(iter(environments.values()), None)
             used = {number: first[number] for number in dict.fromkeys(map(places.__getitem__, trials["trial_id"]))}
             planned = {trial_id: used[places[trial_id]] for trial_id in trials["trial_id"]}
             timings = [planned[trial_id] for trial_id in trials.loc[trials["kind"] == "time", "trial_id"]]
+            # A training may have had fewer threads than the timings that are compared.
+            timed_in = (records[p.id].environment for p in timings if p.id in records and records[p.id].state == "ok")
+            known = (environments.get(key),) if key else environments.values()
+            environment = next(filter(None, (*timed_in, *known)), None)
             arms.append(
                 Arm(", ".join([name, *on]), name, study_number, path, study.info, tuple(study.damaged), device,
                     platform_of(environment) if environment else None, trials,

@@ -24,18 +24,19 @@ LONGEST = 120  # Letters of a folder's name
 def exported(view: View) -> dict[str, bytes]:
     """Path of a file → its content: the events of each run."""
     files: dict[str, tuple[str, bytes]] = {}
+    several = view.trials["device"].nunique() > 1
     with tempfile.TemporaryDirectory(prefix="vitbench-") as scratch:
-        for number, run in enumerate(
-            sorted(runs(view), key=lambda run: (run.planned.trial.kind, run.planned.description))
-        ):
-            files[_folder(run, files)] = FILE.format(began=int(run.began)), _written(run, Path(scratch) / str(number))
+        ordered = sorted(runs(view), key=lambda run: (run.planned.trial.kind, run.planned.description))
+        for number, run in enumerate(ordered):
+            folder = _folder(run, several, files)
+            files[folder] = FILE.format(began=int(run.began)), _written(run, Path(scratch) / str(number))
     return {f"{folder}/{name}": content for folder, (name, content) in files.items()}
 
 
-def _folder(run: TrackedRun, taken: Collection[str]) -> str:
+def _folder(run: TrackedRun, several: bool, taken: Collection[str]) -> str:
     trial, cell = run.planned.trial, run.planned.cell
     rest = run.planned.description.removeprefix(f"{cell}, ")
-    if isinstance(trial, TimeTrial):
+    if several or isinstance(trial, TimeTrial):
         rest = f"{rest}, {trial.device}"
     return unique("/".join([trial.kind, *(_slug(part) for part in (cell, rest))]), taken)
 

@@ -314,8 +314,8 @@ def _of_roofline(view: View) -> str:
 def _to_decide(view: View) -> str:
     """Number of seeds that would decide what the runs leave open."""
     left = {
-        row.judged.comparison.key or row.judged.comparison.label: row.judged
-        for conclusions in view.conclusions
+        (number, row.judged.comparison.key or row.judged.comparison.label): row.judged
+        for number, conclusions in enumerate(view.conclusions)  # of each device
         for row in effects.rows_of(view, conclusions)
         if row.family != "interactions" and row.judged.verdict in OPEN and row.judged.n > 1
     }
