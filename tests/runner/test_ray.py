@@ -17,6 +17,8 @@ import pytest
 from tests.runner.ray_cluster import RayNodes
 from tests.runner.runs import Runs, all_end, killed, until
 from tests.training.stages import results
+from vitbench.runner.process import Stop
+from vitbench.runner.turns import turns
 from vitbench.store import Record, StudyFolder, TrainValues
 
 pytestmark = pytest.mark.xdist_group("ray")  # what its fixtures run is run once
@@ -66,6 +68,18 @@ def settled(runs: Runs, quiet_s: float = 3.0) -> set[int]:
         if (now := runs.pids()) != seen:
             seen, since = now, time.monotonic()
     return seen
+
+
+@pytest.mark.slow
+def test_a_ray_of_this_run_s_own_is_this_machine(runs: Runs) -> None:
+    """It takes its turn with other drivers, and nothing joins it that would have room for a larger trial."""
+    ray, stop = ("--launcher", "ray", "--device", "cpu"), Stop()
+    with turns(["cpu"], runs.study, stop, lambda _: None, alone=True):
+        done = runs.run(*ray, "--no-wait")
+    assert done.returncode == 2 and "in use by process" in done.stderr, done.stdout + done.stderr
+    done = runs.run(*ray, "--set", "resources.cpus=4096")
+    assert done.returncode == 2 and "each trial asks for 4,096 CPUs" in done.stderr, done.stdout + done.stderr
+    assert runs.states() == {} and "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

@@ -191,11 +191,34 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
 @slow
 def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: Runs) -> None:
     runs.suite.write_text(TUNED.replace('positions = ["learned", "none"]', 'positions = ["learned"]'))
-    done = runs.run(*ONE_CPU, *JOBS)
+    done = runs.run(*JOBS)
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(runs.study)
+    threads = {r.environment.threads for of_trial in study.records().values() for r in of_trial if r.environment}
+    assert threads == {1}, "as many as each job asks for, also where it sees more"
     assert Counter(p.trial.kind for p in study.info.trials) == {"tune": 4, "train": 2} and not study.info.untuned
     assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
+
+
+def test_more_jobs_are_submitted_for_what_jobs_have_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After tuning, say: two of three jobs have nothing left to do, and one has planned the training."""
+    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.0)
+    looks, planned_again, alive = iter([False, True, False, False]), list[bool](), list[int]()
+    first = [SimpleNamespace(done=lambda: True, state="FINISHED") for _ in range(2)]
+    first.append(SimpleNamespace(done=lambda: next(ends), state="RUNNING"))
+    ends = iter([False] * 6 + [True] * 3)
+
+    def submitted(count: int) -> list[Any]:
+        alive.append(count)
+        return first if len(alive) == 1 else [SimpleNamespace(done=lambda: True, state="FINISHED")]
+
+    session = SimpleNamespace(
+        stop=Stop(), catch_up=lambda: next(looks, False), plan_again=lambda: planned_again.append(True),
+        reporter=SimpleNamespace(note=lambda _: None),
+    )  # fmt: skip
+    backend = SimpleNamespace(cancel=lambda jobs: alive.append(len(jobs)))
+    slurm.watch(cast(Session, session), cast(slurm.SlurmBackend, backend), submitted)
+    assert planned_again == [True] and alive == [0, 1, 4], "what is alive, and at the end all jobs"
 
 
 def refused(*arguments: str) -> str:
@@ -262,7 +285,9 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
 
     def rounds(_: object, __: object, ___: object, kinds: tuple[str, ...], **how: Any) -> None:
         seen.append((kinds, how))
-        StudyFolder.start(runs.study, timing)  # as the driver of a job does
+        StudyFolder.start(runs.study, timing, part=True)  # as the driver of a job does
+        kinds = {p.trial.kind for p in StudyFolder.read(runs.study).info.trials}
+        assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
 
     monkeypatch.setattr(slurm, "rounds", rounds)
     monkeypatch.setattr(slurm.SlurmBackend, "_executor", lambda _: None)
@@ -277,8 +302,6 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
         assert seen[0] == (("tune", "train"), {"only": "training", "most": slurm.MAX_JOBS, "parameters": shared})
         alone = {**shared, "slurm_exclusive": True}
         assert seen[1] == (("time",), {"only": "timing", "most": 1, "parameters": alone}), "a node of its own"
-        kinds = {p.trial.kind for p in StudyFolder.read(runs.study).info.trials}
-        assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
 
 
 def test_nothing_that_submitit_has_pickled_is_read() -> None:

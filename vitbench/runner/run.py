@@ -151,7 +151,7 @@ def _session(
         planner = None if left else planner
     planner = planner or planner_on(forked("vitbench.data.load:prepare", suite.data, trained_on))
     info = planner(records)
-    study, trials = StudyFolder.start(folder, info), info.trials
+    study, trials = StudyFolder.start(folder, info, part=options.leave_leased), info.trials
     study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(

@@ -17,7 +17,7 @@ OF_TRAINING = (
 
 
 def joined(known: StudyInfo, info: StudyInfo, run: set[str]) -> StudyInfo:
-    """The new plan, and behind it what was run of the old one; ``run`` holds ids that have records, or are at work."""
+    """The new plan, and behind it what stays of the old one: the ids in ``run``, which have records or are at work."""
     if not info.data_identity:
         info = info.model_copy(update={name: getattr(known, name) for name in OF_TRAINING})
     planned, old = set(info.trials.ids()), known.trials

@@ -74,13 +74,19 @@ class StudyFolder:
         return cls(path, info)
 
     @classmethod
-    def start(cls, path: Path, info: StudyInfo) -> StudyFolder:
+    def start(cls, path: Path, info: StudyInfo, *, part: bool = False) -> StudyFolder:
         """Begin a study in a folder, or continue the one that is there.
 
         Trials of an earlier plan that have been run, or are at work, stay in the study: further cells, seeds and
         devices, or timing alone, add to it. Those that were only planned, and those of another recipe or of another
         model under the same label, leave the plan; their records stay on disk. What is asked otherwise than before
         goes into the history.
+
+        Args:
+            path: the study's folder.
+            info: the new plan.
+            part: whether another driver has planned the whole: what is only planned of kinds that ``info`` has no
+                trial of stays.
 
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
@@ -105,8 +111,11 @@ class StudyFolder:
             study.history.begin()
             attempts = study.attempts()
             if known is not None:
-                busy = {each.trial_id for each in at_work(path / "leases")}  # of a driver with another plan
-                info = joined(known, info, busy.union(attempts))
+                stays = {each.trial_id for each in at_work(path / "leases")}  # of a driver with another plan
+                if part:
+                    kinds = {p.trial.kind for p in info.trials}
+                    stays.update(known.trials.where(lambda _, kind: kind not in kinds).ids())
+                info = joined(known, info, stays.union(attempts))
             finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
             # First the history, then what it tells of: no change is there without its entry.
             study.info = info.model_copy(update={"history": study.history.append(asked(info), finished)})

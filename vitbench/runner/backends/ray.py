@@ -35,6 +35,7 @@ from vitbench.runner.backends.local import cores, scratch
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.messages import Request
 from vitbench.runner.process import GRACE_SECONDS, Outcome, Pool, Say, Slot, Started, Stop
+from vitbench.runner.turns import turns
 from vitbench.wording import plural
 
 LOCAL = "local"
@@ -60,7 +61,7 @@ class RayBackend:
         self.options = options
         self.address = options.address or os.environ.get("RAY_ADDRESS") or LOCAL
         self.ray = _connect(self.address)
-        total = self.ray.cluster_resources()
+        self.total = total = self.ray.cluster_resources()
         self.device: Device = device_kind(options.device) if options.device != "auto" else "cpu"
         if options.device == "auto" and total.get("GPU", 0) > 0:
             self.device = "cuda"
@@ -68,6 +69,7 @@ class RayBackend:
             raise BackendError(f"--device {options.device}: Ray chooses the GPU of each trial; say --device cuda")
         self.cpus, gpus = options.resources.cpus or 1, options.resources.gpus
         self.gpus = (1.0 if self.device == "cuda" else 0.0) if gpus is None else gpus
+        self.share = plural(self.cpus, "CPU") + (f" and {self.gpus:g} of its GPUs" if self.gpus else "")
         nodes = sum(node["Alive"] for node in self.ray.nodes())
         there = f"{total.get('CPU', 0):g} CPUs, {total.get('GPU', 0):g} GPUs"
         self.where = f"Ray at {self.address}: {plural(nodes, 'node')}, {there}"
@@ -79,17 +81,31 @@ class RayBackend:
 
     def training(self, started: Started) -> AbstractContextManager[RayPool]:
         """A pool of as many supervisors as workers were asked for, else as many as the cluster has room for."""
+        if self.address == LOCAL and not self.room():
+            raise BackendError(f"{self.where}; each trial asks for {self.share}: change [resources], or name a cluster")
         reserved = {"num_cpus": self.cpus, "num_gpus": self.gpus}
-        return contextlib.closing(RayPool(self, reserved, self.cpus, self.options.workers))
+        return self._pool(reserved, self.cpus, self.options.workers, alone=False)
 
     def timing(self, started: Started) -> AbstractContextManager[RayPool]:
         """One supervisor that has all CPUs of a node, so that nothing else of Ray's runs there."""
         node = self.roomiest()
         cpus = node["Resources"].get("CPU", 1.0)
         affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        gpus, threads = 1.0 if self.device == "cuda" else 0.0, self.options.resources.cpus or int(cpus)
+        gpus = 1.0 if self.device == "cuda" else 0.0
         reserved = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": affinity}
-        return contextlib.closing(RayPool(self, reserved, threads, 1))
+        return self._pool(reserved, int(cpus), 1, alone=True)
+
+    @contextlib.contextmanager
+    def _pool(self, reserved: dict[str, Any], threads: int, count: int | None, *, alone: bool) -> Iterator[RayPool]:
+        """A pool; that of a Ray of this run's own holds this machine's devices against other drivers."""
+        options, gpus = self.options, range(int(self.total.get("GPU", 0)))
+        devices: list[str] = [f"cuda:{i}" for i in gpus] if self.device == "cuda" else [str(self.device)]
+        turn = turns(devices, options.study, options.stop, options.say, alone=alone, patient=options.patient)
+        with (
+            turn if self.address == LOCAL else contextlib.nullcontext(),
+            contextlib.closing(RayPool(self, reserved, threads, count)) as pool,
+        ):
+            yield pool
 
     def roomiest(self) -> dict[str, Any]:
         """The node with the device and the most CPUs. Raises BackendError where there is none."""
@@ -172,7 +188,7 @@ class RayPool:
         wanted = self.count or self.room
         if wanted == 0 and not self.waits:
             self.cluster.options.say(f"waiting: {self.cluster.where}, and none has room for a trial of "
-                                  f"{self.cluster.cpus} CPUs and {self.cluster.gpus:g} GPUs")  # fmt: skip
+                                     f"{self.cluster.share}")  # fmt: skip
             self.waits = True
         while len(self.workers) < wanted:
             variables = {name: os.environ[name] for name in CARRIED if name in os.environ}
