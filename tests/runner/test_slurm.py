@@ -194,31 +194,9 @@ def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: 
     done = runs.run(*JOBS)
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(runs.study)
-    threads = {r.environment.threads for of_trial in study.records().values() for r in of_trial if r.environment}
-    assert threads == {1}, "as many as each job asks for, also where it sees more"
+    assert len(study.info.commands) == 1 and "--only" not in study.info.commands[0], "the user's command, not the jobs'"
     assert Counter(p.trial.kind for p in study.info.trials) == {"tune": 4, "train": 2} and not study.info.untuned
     assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
-
-
-def test_more_jobs_are_submitted_for_what_jobs_have_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After tuning, say: two of three jobs have nothing left to do, and one has planned the training."""
-    monkeypatch.setattr(slurm, "POLL_SECONDS", 0.0)
-    looks, planned_again, alive = iter([False, True, False, False]), list[bool](), list[int]()
-    first = [SimpleNamespace(done=lambda: True, state="FINISHED") for _ in range(2)]
-    first.append(SimpleNamespace(done=lambda: next(ends), state="RUNNING"))
-    ends = iter([False] * 6 + [True] * 3)
-
-    def submitted(count: int) -> list[Any]:
-        alive.append(count)
-        return first if len(alive) == 1 else [SimpleNamespace(done=lambda: True, state="FINISHED")]
-
-    session = SimpleNamespace(
-        stop=Stop(), catch_up=lambda: next(looks, False), plan_again=lambda: planned_again.append(True),
-        reporter=SimpleNamespace(note=lambda _: None),
-    )  # fmt: skip
-    backend = SimpleNamespace(cancel=lambda jobs: alive.append(len(jobs)))
-    slurm.watch(cast(Session, session), cast(slurm.SlurmBackend, backend), submitted)
-    assert planned_again == [True] and alive == [0, 1, 4], "what is alive, and at the end all jobs"
 
 
 def refused(*arguments: str) -> str:
@@ -282,12 +260,16 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
     whole, timing = (planned(runs.folder, f"{SUITE}[time]\n", kinds=kinds) for kinds in (KINDS, ["time"]))
     session = SimpleNamespace(study=StudyFolder.start(runs.study, whole))
     seen: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+    then: list[set[str]] = []
+
+    def still_planned() -> set[str]:
+        """Kinds of the study's trials, of which no job has run any yet."""
+        return {p.trial.kind for p in StudyFolder.read(runs.study).info.trials}
 
     def rounds(_: object, __: object, ___: object, kinds: tuple[str, ...], **how: Any) -> None:
         seen.append((kinds, how))
-        StudyFolder.start(runs.study, timing, part=True)  # as the driver of a job does
-        kinds = {p.trial.kind for p in StudyFolder.read(runs.study).info.trials}
-        assert kinds == {"train", "time"}, "trials that no job has run yet are still planned"
+        StudyFolder.start(runs.study, timing, others=("tune", "train"))  # as the driver of a job does
+        then.append(still_planned())
 
     monkeypatch.setattr(slurm, "rounds", rounds)
     monkeypatch.setattr(slurm.SlurmBackend, "_executor", lambda _: None)
@@ -297,11 +279,16 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
         ("cuda", Resources(gpus=0.5), {"cpus_per_task": 1, "gpus_per_node": 1}),
     ):
         seen.clear()
+        then.clear()
         options = BackendOptions(runs.study, device, None, resources, Stop(), lambda _: None)
         slurm.submit_study(cast(Session, session), slurm.SlurmBackend(options), Leases(runs.study / "leases"))
         assert seen[0] == (("tune", "train"), {"only": "training", "most": slurm.MAX_JOBS, "parameters": shared})
         alone = {**shared, "slurm_exclusive": True}
         assert seen[1] == (("time",), {"only": "timing", "most": 1, "parameters": alone}), "a node of its own"
+        assert {*map(frozenset, then)} == {frozenset(("train", "time"))}, "`status` sees them while jobs run"
+        StudyFolder.start(runs.study, timing)  # another command, on the same folder
+        slurm.submit_study(cast(Session, session), slurm.SlurmBackend(options), Leases(runs.study / "leases"))
+        assert still_planned() == {"train", "time"}
 
 
 def test_nothing_that_submitit_has_pickled_is_read() -> None:

@@ -3,7 +3,7 @@
 #   DEVICE   cuda         cpu: a rehearsal, with small sizes
 #   IMAGES   unset        cifar10-jpeg.tar.xz; without it the images are synthetic
 # Every step has a limit, and a step that fails does not stop those after it. What was found so far is packed into
-# $OUT/<script>.tar.gz after each step and every half minute of it, so that a script that is cut off loses little.
+# $OUT/<script>.tar.gz after each step and every minute of it, so that a script that is cut off loses little.
 set -uo pipefail
 PYTHON=${PYTHON:-python3}
 DEVICE=${DEVICE:-cuda}
@@ -11,23 +11,25 @@ OUT=${OUT:?a folder for what is found}
 NAME=$(basename "$0" .sh)
 FOUND=/tmp/vitbench-found/$NAME  # outside $OUT: a machine may give back few files
 rm -rf "$FOUND" && mkdir -p "$FOUND" "$OUT"
-export FOUND NAME OUT PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-/tmp/inductor}
+export FOUND PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-/tmp/inductor}
 export TORCHINDUCTOR_COMPILE_THREADS=${TORCHINDUCTOR_COMPILE_THREADS:-8}  # training is not timed by its compiler
 BEGAN=$SECONDS
 
 gpu() { [ "$DEVICE" != cpu ]; }
 
-# One at a time, also where a step's end stops the other. Files may change meanwhile: tar's exit status is then 1.
+# Files may change meanwhile: tar's exit status is then 1. Of a pack that a step's end stopped the part goes.
 pack() {
-  flock "$FOUND.lock" bash -c 'tar czf "$OUT/$NAME.part" -C "$FOUND" --exclude="*/weights" --exclude="*/checkpoints" . 2> "$FOUND.pack"
-    [ $? -le 1 ] && mv "$OUT/$NAME.part" "$OUT/$NAME.tar.gz"'
+  local part="$OUT/$NAME.$BASHPID.part"
+  rm -f "$OUT/$NAME".*.part
+  tar czf "$part" -C "$FOUND" --exclude='*/weights' --exclude='*/checkpoints' . 2> "$FOUND.pack"
+  [ $? -le 1 ] && mv "$part" "$OUT/$NAME.tar.gz"
 }
 
 # step NAME SECONDS COMMAND…: the output goes to NAME.log, its last lines to the terminal.
 step() {
   local name=$1 limit=$2 began=$SECONDS status=0 packing
   shift 2
-  while sleep 30 && kill -0 $$; do pack; done > /dev/null 2>&1 &
+  while sleep 60 && kill -0 $$; do pack; done > /dev/null 2>&1 &
   packing=$!
   timeout --signal=INT --kill-after=10 "$limit" "$@" > "$FOUND/$name.log" 2>&1 || status=$?
   echo "=== $name: exit $status after $((SECONDS - began)) s (at $((SECONDS - BEGAN)) s)"

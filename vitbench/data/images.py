@@ -97,7 +97,7 @@ def normalised(pixels: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return torch.addcmul(shift, images, scale, out=images)
 
 
-@functools.lru_cache(maxsize=4096)  # one for each member of the largest ensemble
+@functools.lru_cache(maxsize=128)
 def _affine(mean: Tensor, std: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
     """Shift and scale of the normalisation, (3, height, width): a CPU takes three times as long to broadcast them."""
     return (-mean / std).expand(shape).contiguous(), (1.0 / (255.0 * std)).expand(shape).contiguous()

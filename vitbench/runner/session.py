@@ -66,6 +66,7 @@ class Session:
     leave_leased: bool = False
     """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
     keep_weights: bool = False  # Whether the weights of what is trained stay with the study
+    others: tuple[str, ...] = ()  # Kinds of trials that are another driver's to plan
 
     def done(self, trial_id: str) -> bool:
         """Whether a trial needs no further attempt."""
@@ -74,8 +75,8 @@ class Session:
             return False
         return not (self.rerun_changed and is_of_other_code(standing(attempts), self.trials))
 
-    def catch_up(self) -> bool:
-        """Take in what other drivers have recorded since; whether that holds trials that this one has not planned."""
+    def catch_up(self) -> None:
+        """Take in what other drivers have recorded since."""
         known = {(t, a.attempt) for t, attempts in self.attempts.items() for a in attempts}
         fresh = self.study.records(lambda attempt: (attempt.trial_id, attempt.attempt) not in known)
         planned_ids = set(self.trials.ids())
@@ -85,7 +86,6 @@ class Session:
                 if trial_id in planned_ids:
                     planned = self.trials.of_id(trial_id)
                     self.reporter.ended(planned, record, self.done(trial_id), elsewhere=True)
-        return not planned_ids.issuperset(fresh)
 
     def more_to_train(self) -> bool:
         """Plan again where results may ask for more; whether that adds a trial.
@@ -107,7 +107,7 @@ class Session:
     def plan_again(self) -> None:
         """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
-        self.study = StudyFolder.start(self.study.path, info, part=self.leave_leased)
+        self.study = StudyFolder.start(self.study.path, info, others=self.others)
         self.trials, self.attempts = info.trials, self.study.states()
         self.expect()
 

@@ -7,7 +7,7 @@ import errno
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,7 +74,7 @@ class StudyFolder:
         return cls(path, info)
 
     @classmethod
-    def start(cls, path: Path, info: StudyInfo, *, part: bool = False) -> StudyFolder:
+    def start(cls, path: Path, info: StudyInfo, *, others: Collection[str] = ()) -> StudyFolder:
         """Begin a study in a folder, or continue the one that is there.
 
         Trials of an earlier plan that have been run, or are at work, stay in the study: further cells, seeds and
@@ -85,8 +85,8 @@ class StudyFolder:
         Args:
             path: the study's folder.
             info: the new plan.
-            part: whether another driver has planned the whole: what is only planned of kinds that ``info`` has no
-                trial of stays.
+            others: kinds of trials that are left to the driver which has planned the whole: they stay as it planned
+                them, and its command is the study's.
 
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
@@ -112,9 +112,9 @@ class StudyFolder:
             attempts = study.attempts()
             if known is not None:
                 stays = {each.trial_id for each in at_work(path / "leases")}  # of a driver with another plan
-                if part:
-                    kinds = {p.trial.kind for p in info.trials}
-                    stays.update(known.trials.where(lambda _, kind: kind not in kinds).ids())
+                if others:
+                    stays.update(known.trials.where(lambda _, kind: kind in others).ids())
+                    info = info.model_copy(update={"commands": known.commands})
                 info = joined(known, info, stays.union(attempts))
             finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
             # First the history, then what it tells of: no change is there without its entry.

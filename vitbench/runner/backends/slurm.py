@@ -19,13 +19,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.session import Session
-from vitbench.store import Leases
+from vitbench.store import Leases, StudyFolder
 from vitbench.store.processes import die_with_parent
 from vitbench.wording import plural
 
@@ -87,9 +86,9 @@ class SlurmBackend:
         """An array of so many equal jobs. The user's parameters go before these. Raises BackendError."""
         parameters = {**parameters, **self.parameters}
         # Since Slurm 22.05 srun does not take this over from the job: the driver would have one CPU of those it got.
-        srun = {"slurm_srun_args": [f"--cpus-per-task={parameters['cpus_per_task']}"]}
+        cpus = parameters.get("slurm_cpus_per_task", parameters["cpus_per_task"])
         try:
-            self.executor.update_parameters(**{**srun, **parameters})
+            self.executor.update_parameters(**{"slurm_srun_args": [f"--cpus-per-task={cpus}"], **parameters})
             with self.executor.batch():
                 jobs = [self.executor.submit(Pilot(command)) for _ in range(count)]
         except Exception as error:  # submitit and sbatch raise all kinds
@@ -123,15 +122,15 @@ def submit_study(session: Session, backend: SlurmBackend, leases: Leases) -> Non
     options, on_slurm = backend.options, backend.cluster == "slurm"
     resources = options.resources
     gpus = (1.0 if backend.device == "cuda" else 0.0) if resources.gpus is None else resources.gpus
-    engine = backend.parameters
-    cpus = engine.get("slurm_cpus_per_task", engine.get("cpus_per_task", resources.cpus or 1))
-    shared: dict[str, Any] = {"cpus_per_task": cpus}
+    shared: dict[str, Any] = {"cpus_per_task": resources.cpus or 1}
     if gpus:
         shared["gpus_per_node"] = math.ceil(gpus)
     most = options.workers or (MAX_JOBS if on_slurm else 1)
     rounds(session, backend, leases, ("tune", "train"), only="training", most=most, parameters=shared)
     alone = {**shared, **({"slurm_exclusive": True} if on_slurm else {})}
     rounds(session, backend, leases, ("time",), only="timing", most=1, parameters=alone)
+    # Whoever gave another command to this folder meanwhile has left out what was only planned: it is put back.
+    session.study = StudyFolder.start(session.study.path, session.study.info)
 
 
 def rounds(
@@ -141,33 +140,19 @@ def rounds(
     """Submit arrays of jobs until nothing of these kinds is left, or as many have gone as a trial has attempts."""
     most_rounds, waits = session.study.info.suite.max_attempts + 1, False
     rounds_left = most_rounds
-    # A job's driver trains one trial at a time on the cores that were asked for; it may see more of them.
     command = [sys.executable, "-m", "vitbench", *backend.options.repeat, "--only", only, "--leave-leased",
-               "--device", backend.device, "--workers", "1", "--set",
-               f"resources.cpus={parameters['cpus_per_task']}"]  # fmt: skip
-
-    def submitted(alive: int) -> list[Any]:
-        """A job for each trial that nobody has; as many as there may be, less those that are alive."""
-        if (count := min(free(), most) - alive) <= 0:
-            return []
-        jobs = backend.submit(command, count, parameters)
-        ids = ", ".join(job.job_id for job in jobs[:8]) + (", …" if len(jobs) > 8 else "")
-        session.reporter.note(f"submitted {plural(len(jobs), f'{backend.cluster} job')}: {ids}")
-        return jobs
-
-    def free() -> int:
-        return sum(leases.current(trial_id) is None for trial_id in session.pending(*kinds).ids())
-
+               "--device", backend.device, "--workers", "1"]  # fmt: skip
     while session.stop.signal is None:
         if "tune" in kinds and session.study.info.untuned:
             session.plan_again()
         pending = session.pending(*kinds)
+        free = sum(leases.current(trial_id) is None for trial_id in pending.ids())
         if not pending:
             if "train" in kinds and session.more_to_train():
                 rounds_left = most_rounds  # what is new has not been tried
                 continue
             return
-        if not free():  # of other drivers, such as jobs that an earlier call of this command has left
+        if not free:  # of other drivers, such as jobs that an earlier call of this command has left
             if session.leave_leased:
                 return
             if not waits:
@@ -181,22 +166,19 @@ def rounds(
             session.reporter.note(f"{left}; what they said is in {backend.logs}", "notice: ")
             return
         rounds_left -= 1
-        watch(session, backend, submitted)
+        jobs = backend.submit(command, min(free, most), parameters)
+        ids = ", ".join(job.job_id for job in jobs[:8]) + (", …" if len(jobs) > 8 else "")
+        session.reporter.note(f"submitted {plural(len(jobs), f'{backend.cluster} job')}: {ids}")
+        watch(session, backend, jobs)
 
 
-def watch(session: Session, backend: SlurmBackend, submitted: Callable[[int], list[Any]]) -> None:
-    """Report records as they come, until all jobs have ended or this process is to stop, and they with it.
-
-    Where jobs have planned further trials (after tuning, or a look at the results), more jobs are submitted for those.
-    """
-    jobs = submitted(0)
+def watch(session: Session, backend: SlurmBackend, jobs: list[Any]) -> None:
+    """Report records as they come, until all jobs have ended or this process is to stop, and they with it."""
     before: Counter[str] = Counter()
     try:
         while session.stop.signal is None and not all(job.done() for job in jobs):
             time.sleep(POLL_SECONDS)
-            if session.catch_up():
-                session.plan_again()
-                jobs += submitted(sum(not job.done() for job in jobs))
+            session.catch_up()
             states = Counter(str(job.state).lower() for job in jobs)
             if states != before:
                 session.reporter.note("jobs: " + ", ".join(f"{n} {state}" for state, n in states.most_common()))
