@@ -418,7 +418,7 @@ def _run(arguments: Sequence[str]) -> None:
     # A session of its own: one Ctrl-C is handed on as one, where a terminal would send it to both.
     process = subprocess.Popen(
         line, env=environment, text=True, encoding="utf-8", start_new_session=True,
-        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - asks the kernel, no thread
+        preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509 - one system call
         stdout=subprocess.PIPE if captured else None, stderr=subprocess.STDOUT if captured else None,
     )  # fmt: skip
     stopped = False

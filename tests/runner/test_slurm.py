@@ -191,9 +191,12 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
 @slow
 def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: Runs) -> None:
     runs.suite.write_text(TUNED.replace('positions = ["learned", "none"]', 'positions = ["learned"]'))
-    done = runs.run(*JOBS)
+    done = runs.run(*ONE_CPU, *JOBS, "--workers", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     study = StudyFolder.read(runs.study)
+    spans = [(r.started_at.timestamp(), r.seconds) for of_trial in study.records().values() for r in of_trial]
+    at_once = [sum(start <= at < start + seconds for start, seconds in spans) for at, _ in spans]
+    assert max(at_once) == 1, "a job trains one at a time, whatever it sees of the machine"
     assert len(study.info.commands) == 1 and "--only" not in study.info.commands[0], "the user's command, not the jobs'"
     assert Counter(p.trial.kind for p in study.info.trials) == {"tune": 4, "train": 2} and not study.info.untuned
     assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
@@ -268,7 +271,7 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
 
     def rounds(_: object, __: object, ___: object, kinds: tuple[str, ...], **how: Any) -> None:
         seen.append((kinds, how))
-        StudyFolder.start(runs.study, timing, others=("tune", "train"))  # as the driver of a job does
+        StudyFolder.start(runs.study, timing, planned_elsewhere=("tune", "train"))  # as the driver of a job does
         then.append(still_planned())
 
     monkeypatch.setattr(slurm, "rounds", rounds)

@@ -151,13 +151,13 @@ def _session(
         planner = None if left else planner
     planner = planner or planner_on(forked("vitbench.data.load:prepare", suite.data, trained_on))
     info = planner(records)
-    others = tuple(kind for kind in KINDS if kind not in options.kinds) if options.leave_leased else ()
-    study, trials = StudyFolder.start(folder, info, others=others), info.trials
+    elsewhere = tuple(kind for kind in KINDS if kind not in options.kinds) if options.leave_leased else ()
+    study, trials = StudyFolder.start(folder, info, planned_elsewhere=elsewhere), info.trials
     study.damaged += before.damaged if before else []
     states = study.states()
     session = Session(
         study, trials, reporter, planner, analysis, stop, states, rerun_changed=options.rerun_changed,
-        leave_leased=options.leave_leased, keep_weights=options.keep_weights, others=others,
+        leave_leased=options.leave_leased, keep_weights=options.keep_weights, planned_elsewhere=elsewhere,
     )  # fmt: skip
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")

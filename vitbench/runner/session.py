@@ -66,7 +66,7 @@ class Session:
     leave_leased: bool = False
     """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
     keep_weights: bool = False  # Whether the weights of what is trained stay with the study
-    others: tuple[str, ...] = ()  # Kinds of trials that are another driver's to plan
+    planned_elsewhere: tuple[str, ...] = ()  # Kinds of trials that another driver plans
 
     def done(self, trial_id: str) -> bool:
         """Whether a trial needs no further attempt."""
@@ -107,7 +107,7 @@ class Session:
     def plan_again(self) -> None:
         """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
-        self.study = StudyFolder.start(self.study.path, info, others=self.others)
+        self.study = StudyFolder.start(self.study.path, info, planned_elsewhere=self.planned_elsewhere)
         self.trials, self.attempts = info.trials, self.study.states()
         self.expect()
 

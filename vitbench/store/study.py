@@ -74,7 +74,7 @@ class StudyFolder:
         return cls(path, info)
 
     @classmethod
-    def start(cls, path: Path, info: StudyInfo, *, others: Collection[str] = ()) -> StudyFolder:
+    def start(cls, path: Path, info: StudyInfo, *, planned_elsewhere: Collection[str] = ()) -> StudyFolder:
         """Begin a study in a folder, or continue the one that is there.
 
         Trials of an earlier plan that have been run, or are at work, stay in the study: further cells, seeds and
@@ -85,8 +85,8 @@ class StudyFolder:
         Args:
             path: the study's folder.
             info: the new plan.
-            others: kinds of trials that are left to the driver which has planned the whole: they stay as it planned
-                them, and its command is the study's.
+            planned_elsewhere: kinds of trials that another driver plans, which has planned the whole: they stay as it
+                planned them, and its command is the study's.
 
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
@@ -112,8 +112,8 @@ class StudyFolder:
             attempts = study.attempts()
             if known is not None:
                 stays = {each.trial_id for each in at_work(path / "leases")}  # of a driver with another plan
-                if others:
-                    stays.update(known.trials.where(lambda _, kind: kind in others).ids())
+                if planned_elsewhere:
+                    stays.update(known.trials.where(lambda _, kind: kind in planned_elsewhere).ids())
                     info = info.model_copy(update={"commands": known.commands})
                 info = joined(known, info, stays.union(attempts))
             finished = study.history.catch_up(attempt for each in attempts.values() for attempt in each)
