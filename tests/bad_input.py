@@ -1,7 +1,5 @@
 """Mistakes as a user makes them: the command line refuses, in a process of its own or, quicker, in this one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Real images, and small specs that train in under a second."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import hashlib

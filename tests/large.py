@@ -1,7 +1,5 @@
 """Studies too large to run: their plans, and records as their runs would leave them."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trials that take under a second, and the records of such trials."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from vitbench.config import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial

@@ -1,7 +1,5 @@
 """Whatever the operating system gives: any text in an option, and anything in the place of a study's file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Bad files: names that are markup, foreign results, weights, images (I13 to I20). Nothing read is run."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

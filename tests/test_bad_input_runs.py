@@ -1,7 +1,5 @@
 """Bad requests: devices, recipes that do not fit the data, folders of results, plug-ins (I21 to I27)."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Bad suites: what a user sees of each, row by row (I1 to I12). Nothing of any is run or written."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

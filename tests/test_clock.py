@@ -1,7 +1,5 @@
 """The clock waits for the device, and says what each call took."""
 
-from __future__ import annotations
-
 import threading
 import time
 

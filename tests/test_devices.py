@@ -1,7 +1,5 @@
 """Devices: true float32 on them, and what is told of a process's memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

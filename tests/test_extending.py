@@ -1,7 +1,5 @@
 """A component that is added as one file: listed, contract-tested and run without touching another file."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Facts of reports: what differs is seen, what does not is not, and every caveat has a name."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The file map in docs/architecture.md is that of the package."""
 
-from __future__ import annotations
-
 from tools import file_map
 
 

@@ -1,7 +1,5 @@
 """Suites and studies in Python: what a script and a notebook get is what the command line gets."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Imports run downwards only; some modules import neither torch nor triton."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The harness's own examination: effects that are known to be there are found, and none where there is none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

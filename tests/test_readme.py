@@ -1,7 +1,5 @@
 """The files, commands and code of the README and the guide, executed from top to bottom as a newcomer would."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

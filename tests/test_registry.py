@@ -1,7 +1,5 @@
 """Names, facts and plug-ins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Results, reports and suites are data: nothing read is run, and no name is more than text wherever it is shown."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

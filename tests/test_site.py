@@ -1,7 +1,5 @@
 """The site of the docs: it is built without a warning, has every public name, and loads nothing from elsewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The statistics for scores from anywhere, against scipy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -5,8 +5,6 @@ simulations.
 Rules 13 to 22 are about timing (tests/timing, tests/runner/test_controls.py), 23 to 26 about reports (tests/report).
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

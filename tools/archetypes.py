@@ -1,7 +1,5 @@
 """Archetypes: small made-up studies, each of one kind that a report must be able to show, the same at every call."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace

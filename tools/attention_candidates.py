@@ -1,7 +1,5 @@
 """Plans worth timing for a shape: what a tuning run tries. A pure function; nothing here runs."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import torch

@@ -4,8 +4,6 @@ Prints, for each shape that the kernels are to be fast at and each compute capab
 compiler makes of it in bfloat16: registers of a thread, bytes of a thread that spill, shared memory. No GPU is needed.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

@@ -9,8 +9,6 @@ are not facts. Whoever changes the report writes the facts anew, compares them w
 in ``tools/facts.meant`` what is meant.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -194,19 +192,19 @@ def key_columns(*frames: pd.DataFrame) -> list[str]:
     return chosen
 
 
-def is_text(column: pd.Series[Any]) -> bool:
+def is_text(column: "pd.Series[Any]") -> bool:
     """Whether some value of a column is a word. Numbers may stand among words, and words in place of numbers."""
     return bool((column.notna() & as_numbers(column).isna()).any())
 
 
-def is_whole(column: pd.Series[Any]) -> bool:
+def is_whole(column: "pd.Series[Any]") -> bool:
     """Whether a column may be of seeds, epochs or batch sizes, and is of no measurements."""
     numbers = as_numbers(column).dropna()
     words = any(isinstance(value, str) for value in column)
     return not words and bool(((numbers % 1 == 0) & (numbers.abs() < 1e6)).all())
 
 
-def as_numbers(column: pd.Series[Any]) -> pd.Series[float]:
+def as_numbers(column: "pd.Series[Any]") -> "pd.Series[float]":
     """The values of a column that are numbers; NaN for the others."""
     return pd.to_numeric(column, errors="coerce").astype("float64")
 
@@ -223,7 +221,7 @@ def indexed(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return frame.set_index(pd.MultiIndex.from_frame(index.assign(**{"": number})))
 
 
-def same(old: pd.Series[Any], new: pd.Series[Any]) -> pd.Series[bool]:
+def same(old: "pd.Series[Any]", new: "pd.Series[Any]") -> "pd.Series[bool]":
     """Whether each cell is what it was; a number may be so to nine digits."""
     close = np.isclose(as_numbers(old), as_numbers(new), rtol=CLOSE, atol=0.0)
     return (old == new) | (old.isna() & new.isna()) | close

@@ -3,8 +3,6 @@
 python -m tools.file_map
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -9,8 +9,6 @@ pytest-benchmark, is damaged and read. A fault is an exception that is no messag
 that changes a file which it only reads. Its traceback is printed, and its folder is kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

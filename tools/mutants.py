@@ -3,8 +3,6 @@
 python -m tools.mutants [NAME ...]
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -7,8 +7,6 @@ A change is one of Cosmic Ray's: a number plus one, ``<`` for ``<=``, ``-`` for 
 tests that run the changed line are asked. Run by hand: it takes an hour on two cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import importlib

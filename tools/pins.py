@@ -6,8 +6,6 @@ The package index is asked for the hashes, and no file is downloaded. A package 
 x86-64 takes with Python 3.11 to 3.13, on which the tests run, and with its source where it has no such wheel.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import re

@@ -5,8 +5,6 @@
 The sign-flip column is uncorrected, as are the others; the verdict is that of the report.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 First the candidates for the test of two arms, then those for the correction over a whole report.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

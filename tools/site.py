@@ -4,8 +4,6 @@ The docs also link to what is beside them in the repository, such as reports; on
 the pictures of the README, which are copied.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ most time first, by torch.profiler: kernels of a GPU, those of a CUDA graph incl
 sums over a second training in the same process, so that compiling is over. For few steps: ``data.train_images=6400``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -11,8 +11,6 @@ that ends with its first such failure, and the candidates after it get a new one
 
 # ruff: noqa: PLR0917 - the pure functions take what they depend on, one by one
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools

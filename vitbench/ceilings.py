@@ -1,7 +1,5 @@
 """Ceilings: the highest arithmetic and memory rates of a device, measured before it is timed and between rounds."""
 
-from __future__ import annotations
-
 import torch
 
 from vitbench.clock import Clock

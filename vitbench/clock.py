@@ -1,7 +1,5 @@
 """Clock: the time of one call, on its device and on the host."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import NamedTuple

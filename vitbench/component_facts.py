@@ -1,7 +1,5 @@
 """The facts of a component, read from the source text of its file: nothing is imported, and nothing run."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """Devices: names, capabilities, time and memory."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import time

@@ -1,7 +1,5 @@
 """The machine, the software and the code that made a record. No host name, no user name, no environment variables."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Memory: resident size of this process, and whether freed memory is kept or returned to the system."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

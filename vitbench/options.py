@@ -1,7 +1,5 @@
 """Options of a component: what may be chosen of it beside its name, and how that stands behind the name."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ class Option:
     words: tuple[str, ...] = ()  # that may be given; empty of a number or a switch
 
     @classmethod
-    def of(cls, literal: object) -> Option:
+    def of(cls, literal: object) -> "Option":
         """An option of a fact: true or false, (default, least, most) of a number, or words, the default first."""
         match literal:
             case bool():

@@ -6,8 +6,6 @@ what there is need neither torch nor the component's own packages; building a co
 A plug-in (``--plugin FILE.py``) adds components of the user's own; it says its slot and name in the decorator.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib

@@ -3,8 +3,6 @@
 So the same seed gives every cell the same data order, augmentation and split, whatever else the cell draws.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Literal
 

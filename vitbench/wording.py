@@ -4,8 +4,6 @@ The operating system gives file names and messages that are no UTF-8; Python kee
 can be neither encoded nor written as JSON that others read.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

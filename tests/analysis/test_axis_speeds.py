@@ -1,7 +1,5 @@
 """Speed by axis: blocks and repetitions as the sources of variance, and verdicts that hold over a whole study."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

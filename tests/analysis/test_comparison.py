@@ -1,7 +1,5 @@
 """Changes between two studies: what counts as one, what as a regression, and what is said about the two."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Mapping

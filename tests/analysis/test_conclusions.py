@@ -1,7 +1,5 @@
 """Outcomes of claims: the sign by the verdict, the size by the interval and the suite's margin."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """How far runs had their machine to themselves: by when they began and how long they took, of records on disk."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

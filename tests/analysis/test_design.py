@@ -1,7 +1,5 @@
 """Axes that change what is classified change the task: no verdict compares accuracies of different images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.conftest import REPOSITORY

@@ -1,7 +1,5 @@
 """Differences of two arms: Welch's t, the permutation test and the rule, against scipy and by hand."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 

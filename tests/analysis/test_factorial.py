@@ -1,7 +1,5 @@
 """Main effects, interactions, variants one at a time: against computations by hand; what failed; what is missing."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Fronts: what nothing surpasses, and what of that is told by costs which are known within their spread."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Test images one by one: the two sources of variance, McNemar's test, and the images on which cells differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

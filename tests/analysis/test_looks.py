@@ -1,7 +1,5 @@
 """Looks in a plan: levels, errors and savings by simulation, and the replay of the looks over a study's runs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, replace

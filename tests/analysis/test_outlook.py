@@ -1,7 +1,5 @@
 """The outlook of a plan: what it says of its seeds before anything runs."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Intervals, sign-flip p-values and probabilities of improvement: properties, and agreement with scipy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

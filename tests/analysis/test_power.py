@@ -1,7 +1,5 @@
 """Holm's correction, the fewest seeds for a verdict, and power: against tables, exact cases and scipy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Tables of packed records that are kept in the cache are those of the records themselves."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Studies side by side: which trials are one row, what is compared with what, and what is kept apart."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil

@@ -4,8 +4,6 @@ A study is a baseline and m variants that share it, independent of one another. 
 same figures beside those of the candidates that were not taken.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

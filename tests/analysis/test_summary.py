@@ -1,7 +1,5 @@
 """Cells over seeds, axes over matched blocks, noise of equivalent implementations: against computations by hand."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from pathlib import Path

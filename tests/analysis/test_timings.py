@@ -1,7 +1,5 @@
 """Statistics of samples: intervals, ratios, controls, and when a timing is not to be relied on."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -1,7 +1,5 @@
 """Verdicts of rule 9, one table a family: each word where the rules ask for it, and nowhere else."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import replace

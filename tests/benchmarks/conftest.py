@@ -1,7 +1,5 @@
 """How benchmarks are printed: for each group a table of four columns, and at the end the ratios that matter."""
 
-from __future__ import annotations
-
 import pytest
 from tabulate import tabulate
 

@@ -3,8 +3,6 @@
 What is timed is built, and checked afterwards, by the engine of `vitbench time`; pytest-benchmark calls it and prints.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture

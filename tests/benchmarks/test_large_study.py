@@ -5,8 +5,6 @@ own, as a user would start it; the peak of its memory is printed beside.
 VITBENCH_TRIALS sets another number of trials.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Hydra and Optuna are no dependency: without ``pip install hydra-core optuna`` their rows are skipped.
 """
 
-from __future__ import annotations
-
 import itertools
 import pkgutil
 import resource

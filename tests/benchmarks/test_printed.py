@@ -1,7 +1,5 @@
 """What `pytest --benchmark-only` prints, and that the components can be timed by it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -3,8 +3,6 @@
 Twenty runs of each, as `vitbench time` makes them: fresh processes, interleaved rounds, the interval of the ratio.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -4,8 +4,6 @@
 the device's peak, and by profiler what augmentation costs and how long a GPU waits for the host.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The loops by hand have the same model and tensors; timm's model has the same sha
 DataLoader. The goals are printed with the figures. An assertion is short of its goal by as much as processes differ.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import statistics

@@ -1,7 +1,5 @@
 """A plug-in is held to the contract of components by one command."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line as a user types it."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """`vitbench compare` as a user types it: on studies, and on what pytest-benchmark writes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``vitbench explain``: a kept file becomes a page that agrees with its record; mistakes are one line."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The leaderboard: cells are ranked among those of the same images and recipe, and no others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

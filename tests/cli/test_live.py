@@ -1,7 +1,5 @@
 """The live view of a study: what it says at each moment, in a terminal of any width, and how it is left."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

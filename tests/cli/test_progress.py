@@ -1,7 +1,5 @@
 """What a user sees while a study runs."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Suites by name, from any folder and from a wheel."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Small models that range over the registry, as the tests of components share them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The contract of every component, whatever its slot. New files in vitbench/components are picked up by themselves."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Components against their papers' formulas, written down a second time in float64, without the package's modules."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Heads of another width than D / H."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Biases of scores, and what stands in the place of exact attention: by formula in float64, and beside timm."""
 
-from __future__ import annotations
-
 import cmath
 import math
 from collections.abc import Callable, Mapping

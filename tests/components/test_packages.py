@@ -1,7 +1,5 @@
 """Attention of packages that need a GPU: handed what the packages' documentation asks for, by stand-ins of theirs."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Fewer tokens from block to block."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Suites of many cells: what cells share is made once, and says what it said when each was made by itself."""
 
-from __future__ import annotations
-
 import time
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a suite plans beside its cells: seeds by number, budgets, nuisance axes, facts, a small form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Suites: what is accepted, and what a user reads when it is not; more of that in tests/test_bad_input_suites.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Any suite gives a plan or one readable error; an id depends on what is run, and on nothing else."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

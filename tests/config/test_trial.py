@@ -1,7 +1,5 @@
 """The identity of a trial: what changes it, and what must not."""
 
-from __future__ import annotations
-
 import pytest
 
 from vitbench.config import DataSpec, ModelSpec, TimeSpec, TimeTrial, TrainSpec, TrainTrial

@@ -1,7 +1,5 @@
 """Each operation, policy and mix against torchvision's definition, image by image."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

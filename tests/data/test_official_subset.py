@@ -1,7 +1,5 @@
 """CIFAR-10's first images of each batch: the same data set from the archive and from PNG files."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CIFAR and MNIST as torchvision lays them out: made from real images, with checksums of their own."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import pickle

@@ -1,7 +1,5 @@
 """Real CIFAR-10 images: read, split, augmented."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Synthetic images: what is known of each cue by construction, shown exactly, on images without noise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What attention maps say, against definitions written out by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

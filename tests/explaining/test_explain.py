@@ -1,7 +1,5 @@
 """Explanations of models of all components, by what their files say."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

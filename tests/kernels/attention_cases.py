@@ -1,7 +1,5 @@
 """Cases of fused attention, measured beside torch's own: errors of output and gradients, and those that are allowed."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

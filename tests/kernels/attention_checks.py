@@ -1,7 +1,5 @@
 """Checks of fused attention beside those of its numbers: each raises, and is given the device's name."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Run with TRITON_INTERPRET=1. A process of its own, since Triton reads the variable once, as the kernels are defined.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import traceback

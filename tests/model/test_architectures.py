@@ -1,7 +1,5 @@
 """Baselines beside the Vision Transformer: of the published sizes, trained and timed like any other cell."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

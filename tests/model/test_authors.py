@@ -7,8 +7,6 @@ It may hold cct_7_3x1_32_cifar10_300epochs.pth, the one file of weights that is 
 and for the others, weights are random, of a size that shows each of them.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

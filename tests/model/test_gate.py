@@ -1,7 +1,5 @@
 """The error rule lets no wrong component through: defects that are planted are refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

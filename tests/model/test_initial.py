@@ -1,7 +1,5 @@
 """Initial weights: their spread, and what they depend on."""
 
-from __future__ import annotations
-
 import torch
 
 from vitbench.config.model import ModelSpec

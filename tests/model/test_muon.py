@@ -1,7 +1,5 @@
 """Muon by shape: torch's own update, for single matrices and for stacks of them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Patch dropout: each image is trained without some of its patches."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Published models have exactly the published sizes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

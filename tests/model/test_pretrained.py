@@ -1,7 +1,5 @@
 """Starting weights: a file of ours or of timm's, found by its content; refused where it is not what was planned."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """timm's VisionTransformer and ours with the same weights give the same logits, at any image size."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real browser for the tests of pages: Chromium of the system, driven by Playwright."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

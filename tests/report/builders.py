@@ -1,7 +1,5 @@
 """Studies made of real specs and records, with plausible values from a fixed seed: what a run would have left."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

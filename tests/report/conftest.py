@@ -1,7 +1,5 @@
 """One browser for all tests of pages, and one rendering of each archetype."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Contrast of colours, by the Web Content Accessibility Guidelines 2.1."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

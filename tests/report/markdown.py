@@ -1,7 +1,5 @@
 """Reads a rendered page with a CommonMark parser: what a reader of it would see."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

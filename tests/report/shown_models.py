@@ -1,7 +1,5 @@
 """Explanations of models of any kind and size: real specs, numbers from a seed, no model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

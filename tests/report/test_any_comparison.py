@@ -1,7 +1,5 @@
 """Whatever the records of some studies hold, they are compared as a page, or it is said why not: never a traceback."""
 
-from __future__ import annotations
-
 import random
 import re
 import tempfile

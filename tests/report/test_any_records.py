@@ -1,7 +1,5 @@
 """Whatever a study's records hold, there is a report, as Markdown and as a page: never a traceback, never a "nan"."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os

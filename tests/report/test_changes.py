@@ -1,7 +1,5 @@
 """Someone wants a result, and bends what was claimed beforehand: the report tells of it, by the real command line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The page of several studies: what it says, and that it can be read by all, on any screen."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from dataclasses import replace

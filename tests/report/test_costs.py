@@ -1,7 +1,5 @@
 """Speed, budgets and settings in a report, what stands out among timings, and how they came about."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Learning curves and trends: what is drawn of which runs, and what is said beneath."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of models in a real browser: the page of `vitbench explain`, and what a study's report has of them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Their numbers have the shape of what is seen, are all there, and are no file of megabytes.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from dataclasses import replace

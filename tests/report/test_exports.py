@@ -1,7 +1,5 @@
 """Records as runs of trackers, read back, and as a page to explore; and what is said where a library is absent."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import socket

@@ -4,8 +4,6 @@ Texts are measured where matplotlib lays them out, without drawing a pixel. The 
 as ``test_page.py`` sees in a browser.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Forest plots and bars of a page in a real browser: marks are where their numbers say, and all can be read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Reports of studies that are larger than a page: what is shown is said to be a part, and numbers are of all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

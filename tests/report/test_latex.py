@@ -1,7 +1,5 @@
 """Tables for a paper: LaTeX that compiles, with the numbers of the page and names as text."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

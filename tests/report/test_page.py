@@ -1,7 +1,5 @@
 """The page of a report in a real browser: silent, self-contained, sortable, readable by all, on any screen."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

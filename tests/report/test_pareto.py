@@ -1,7 +1,5 @@
 """Accuracy against cost: the cells that no other surpasses, in words, pictures and numbers, as far as that is known."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from pathlib import Path

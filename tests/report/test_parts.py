@@ -1,7 +1,5 @@
 """The parts of a report: escaping, numbers, pictures."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -54,7 +52,7 @@ def test_tables_keep_numbers_as_they_are_written_and_say_so_where_there_is_none(
 
 TEXT = ["a,b", 'say "x"', "two\nlines", "", None, "=1", "-x", "\rb\r", " ", "'", "a;b", "漢字", *HOSTILE]
 FLOATS = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, 5e-324, 1 / 3, 123456789012.0, 1e7, 100.0, -2.5]
-COLUMNS: dict[str, list[pd.Series[Any]]] = {
+COLUMNS: dict[str, list["pd.Series[Any]"]] = {
     "text": [pd.Series(TEXT), pd.Series(TEXT, dtype=object), pd.Series(TEXT).astype("category")],
     "floats": [pd.Series(FLOATS), pd.Series([0.1, -0.0], dtype="float32"), pd.Series(FLOATS[:3], dtype="Float64")],
     "integers": [pd.Series([1, -2, 2**62]), pd.Series([2**64 - 1, None, 0], dtype="UInt64")],

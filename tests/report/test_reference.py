@@ -1,7 +1,5 @@
 """The reports that this repository ships are what their records give."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

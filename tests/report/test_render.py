@@ -1,7 +1,5 @@
 """Reports of whole studies: pure, complete, honest about what is missing, safe against hostile names; their index."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The command that a report gives for its study is one that plans it again, by the real command line."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The first screen says nothing that a mark, a correction or an interval does not allow."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """A printed report: the answer and the main tables, whole words at any width, and nothing that steers the terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The report's section of single test images, from real runs to the CSV."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

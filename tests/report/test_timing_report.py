@@ -1,7 +1,5 @@
 """The report of a study that was really timed: the control, intervals, marks, parts of a model, the roofline."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

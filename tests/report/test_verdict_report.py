@@ -1,7 +1,5 @@
 """Verdicts and claims as a reader of the report finds them, from records whose effects are known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m tests.runner.ray_cluster`` reads one JSON command a line and answers each with one line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Studies run by the real command line in real processes, with components that do harm."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import signal

@@ -3,8 +3,6 @@
 The components are a user's plug-in that declares each of them exact; the study times them as it would any other.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

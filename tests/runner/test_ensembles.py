@@ -1,7 +1,5 @@
 """All seeds of a cell in one process: one record each, and each by itself where the process comes to an end."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runner.runs import Runs

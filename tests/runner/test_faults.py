@@ -3,8 +3,6 @@
 Rows of a cluster are in test_ray.py, of several drivers in test_leases.py, of files in tests/store.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

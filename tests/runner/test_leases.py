@@ -1,7 +1,5 @@
 """Several drivers of one study: each trial is at work in one of them, and in another only when that one is dead."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

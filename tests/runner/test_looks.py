@@ -1,7 +1,5 @@
 """Studies that look at their results on the way: what is decided stops, whoever runs the rest."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

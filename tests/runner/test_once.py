@@ -1,7 +1,5 @@
 """Each function is trained once a seed: all implementations with the first, and one of them with the others."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

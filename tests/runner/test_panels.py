@@ -1,7 +1,5 @@
 """Timing a setting: processes are added until intervals are narrow, and what is kept of a setting that was stopped."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A trial runs the plug-in that its driver read, and only one that it names; its record says which text that was."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The long form, which prints what it did: ``VITBENCH_KILLS=200 python -m pytest -s tests/runner/test_random_kills.py``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """A study on a Ray cluster: real nodes on this machine, real losses."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

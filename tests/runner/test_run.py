@@ -1,7 +1,5 @@
 """Studies run by the command line, with real processes and real faults."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

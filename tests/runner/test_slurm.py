@@ -3,8 +3,6 @@
 What only Slurm itself can do is seen from what it is told: the batch file, through commands that stand in for its own.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import os

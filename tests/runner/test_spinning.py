@@ -1,7 +1,5 @@
 """Threads that share their cores spin no longer than a moment, and compute the same."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nuisance axes: tuned alike for each cell, on validation, before the seeds whose test accuracy counts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

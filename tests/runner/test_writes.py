@@ -1,7 +1,5 @@
 """Every write of a run fails once: for a full disk, and for a folder that is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """A record that was written once says what it said then. Forms that no release has written are refused by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Packed records: a few files that are the truth, beside which single ones may appear at any time."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The store: whole files or none, nothing trusted, nothing mixed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

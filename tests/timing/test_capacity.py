@@ -1,7 +1,5 @@
 """The search for the largest batch, on a device of which it is known what fits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -3,8 +3,6 @@
 The system's counts are given here: real ones depend on whatever else the machine does while tests run.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

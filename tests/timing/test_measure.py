@@ -1,7 +1,5 @@
 """Variants alone and side by side, and the sum of their processes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.timing.test_subject import CPU, trial

@@ -1,7 +1,5 @@
 """The command that profiles a model: its operations by time, and a timeline that other programs show."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Warm-up until steady; rounds in which each variant has a turn, in fresh orders."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator

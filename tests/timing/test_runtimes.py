@@ -1,7 +1,5 @@
 """Runtimes: each installed one runs the model that it is given, on as many threads as PyTorch, and is timed."""
 
-from __future__ import annotations
-
 import importlib.util
 import time
 from collections.abc import Callable

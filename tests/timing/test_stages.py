@@ -1,7 +1,5 @@
 """A model stage by stage: nothing is counted twice or forgotten, whatever the components."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Subjects of timing: every level and mode runs, is counted, and is checked again after timing."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """The list of mutants is up to date, and the script sees a test that fails."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.mutants import MUTANTS, REPOSITORY, Mutant, fails

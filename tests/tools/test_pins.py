@@ -1,7 +1,5 @@
 """The pins name all that is needed, each by version and hash, and nothing of where it comes from."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """Trials of several stages: what they come to, and interrupting them in one or another."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

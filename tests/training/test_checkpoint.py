@@ -1,7 +1,5 @@
 """An interrupted run that goes on from its checkpoint is the same run, bit by bit; a bad file is never used."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random

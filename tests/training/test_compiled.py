@@ -1,7 +1,5 @@
 """torch.compile in training and timing: the same numbers, to rounding."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Distillation: losses by their definitions, a teacher that has learnt, and a student that learns from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several seeds of a cell as one program: each comes to what it comes to alone."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every field of a recipe, at a value that is not its default, trains steps on each device that is present."""
 
-from __future__ import annotations
-
 import functools
 import math
 from pathlib import Path

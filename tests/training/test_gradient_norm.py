@@ -1,7 +1,5 @@
 """The gradient's norm over training: what it is, and that clipping, ensembles and going on do not change it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -4,8 +4,6 @@ On a CPU a capture is stood in for by the function that is captured, called agai
 it needs from where it was captured, and that it changes all in place.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ On the CPU each operation is looked at, and each method by which a tensor is rea
 the host would have to wait.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

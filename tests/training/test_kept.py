@@ -1,7 +1,5 @@
 """Weights that a study keeps are those by which its test accuracy was read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

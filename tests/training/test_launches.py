@@ -4,8 +4,6 @@ Counted on a CPU, where each operation that computes something stands for a laun
 which a GPU does in a few, for one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

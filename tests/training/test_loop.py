@@ -1,7 +1,5 @@
 """The training loop: it learns, repeats itself, stops when lost, and gives every cell the same batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path

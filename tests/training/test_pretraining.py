@@ -1,7 +1,5 @@
 """Masked pre-training: what is hidden, what is learnt, what is handed on, and that an interruption changes nothing."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math

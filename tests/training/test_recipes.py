@@ -1,7 +1,5 @@
 """Options of a recipe: optimisers, the average of weights, augmentation, mixing. Each does what its name says."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

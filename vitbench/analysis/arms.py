@@ -5,8 +5,6 @@ vitbench), or one JSON file of pytest-benchmark. A study that ran on two devices
 arms: nothing is averaged over them.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -1,7 +1,5 @@
 """Explanations as numbers: which positions of a trained model are alike, and how far its heads look."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

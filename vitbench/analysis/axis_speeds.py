@@ -6,8 +6,6 @@ than a median over many rounds lets see, so both are sources of variance here, a
 single pair of cells could.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Of two sorts of columns alone: numbers (float64, NaN where there is none), and w
 the distinct values. Nothing in such a file is code, and nothing in it is run.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
@@ -86,7 +84,7 @@ def factorized(values: Sequence[Any]) -> tuple[npt.NDArray[np.int32], list[Any]]
     return codes, [value for _, value in known]
 
 
-def _column(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> pd.Series[Any]:
+def _column(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> "pd.Series[Any]":
     if f"{name}/codes" not in arrays:
         return pd.Series(arrays[name])
     distinct = json.loads(arrays[f"{name}/json"].tobytes())

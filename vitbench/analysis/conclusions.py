@@ -5,8 +5,6 @@ implementations are in no table of effects: they compute the same function, and 
 construction.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Conditions: machine, software, data and recipe of each arm of a comparison, and where they differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal

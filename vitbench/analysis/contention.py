@@ -4,8 +4,6 @@ A run that is trained beside another has fewer cores, less cache and less memory
 is the same; its speed says little of what a run alone would reach.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -100,7 +98,7 @@ def contention(results: Results, trials: Collection[str]) -> Contention:
     )
 
 
-def _machines(environments: pd.Series[str]) -> tuple[pd.Series[int], pd.Series[str]]:
+def _machines(environments: "pd.Series[str]") -> tuple["pd.Series[int]", "pd.Series[str]"]:
     """Number of cores of each run's machine, and what tells that from others."""
     known = {
         text: Environment.model_validate_json(text, context=STORED) for text in environments.drop_duplicates().tolist()

@@ -1,7 +1,5 @@
 """Design: which axes of a grid are under study, equivalent implementations, or change the task. Imports no numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 
 from vitbench.config.base import dumps

@@ -5,8 +5,6 @@ paired differences: see :func:`unpaired` and :func:`paired`. Runs are the unit o
 pure function of their results. Leading axes are of many comparisons at once.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -14,8 +14,6 @@ of one seed share their data order and their luck, and are not independent of on
   the seed is counted as failed.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,7 +61,7 @@ class Runs:
     lent: Bools  # (cells, seeds), whether the run is that of an equivalent implementation, which stands for it
     starts: Numbers  # (cells,), numbers of the weights that cells start from; -1 of weights drawn from the seed
 
-    def of_seeds(self, seeds: Sequence[int]) -> Runs:
+    def of_seeds(self, seeds: Sequence[int]) -> "Runs":
         """The runs with some of the seeds, as if no others were planned."""
         wanted = set(seeds)
         places = np.array([i for i, seed in enumerate(self.seeds) if seed in wanted], dtype=np.intp)

@@ -1,7 +1,5 @@
 """Frames: a study as tidy tables, one row for each planned trial, for each epoch, for each timed process."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -168,7 +166,7 @@ def axes_of(study: StudyFolder) -> list[str]:
     return [name for name in dict.fromkeys(given) if name not in taken]
 
 
-def where(frame: pd.DataFrame, condition: pd.Series[bool]) -> pd.DataFrame:
+def where(frame: pd.DataFrame, condition: "pd.Series[bool]") -> pd.DataFrame:
     """The rows for which a condition holds; where it holds for all, the frame itself, and not another in memory."""
     return frame if condition.all() else frame[condition]
 
@@ -205,7 +203,7 @@ def _repeated(values: Sequence[Any], where: Places) -> Any:
 
 def _of_finished(
     study: StudyFolder, results: Results | None, table: str, kind: str, names: Sequence[str]
-) -> tuple[dict[str, pd.Series[Any]], Places]:
+) -> tuple[dict[str, "pd.Series[Any]"], Places]:
     """Columns of a table, for each planned trial of a kind that is ok, in the plan's order, and the rows' places in it.
 
     One by one, so that no second table is in memory.

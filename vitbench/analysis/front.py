@@ -5,8 +5,6 @@ repetitions that both have (seeds ran one after another, and a slow hour slows a
 estimates with intervals, where the intervals lie apart. What each gives is taken as it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Means, their intervals, spreads and counts only. Tests and verdicts are to be built on the same blocks.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -149,7 +147,7 @@ def matched(
     return Matched(axis, complete.reset_index(drop=True), len(table) - len(complete))
 
 
-def texts(column: pd.Series[Any]) -> list[str]:
+def texts(column: "pd.Series[Any]") -> list[str]:
     """A column's values as text; 1, 1.0 and true are equal, and their texts are not."""
     known: dict[tuple[type, Any], str] = {}
     return [known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in column.tolist()]

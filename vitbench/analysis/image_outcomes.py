@@ -1,7 +1,5 @@
 """Outcomes by test image: the variance from the choice of test images, and the images on which cells differ."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ with the share of α that a hypothesis has, as these do: which looks are able to
 Imports nothing but the standard library, since `vitbench plan` prints what the last look can show.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable

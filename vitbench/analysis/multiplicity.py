@@ -3,8 +3,6 @@
 Imports nothing but the standard library, since `vitbench plan` prints what the planned seeds can show.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

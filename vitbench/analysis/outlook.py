@@ -1,7 +1,5 @@
 """Outlook: the smallest effect that a suite can show with its seeds. Imports neither numpy nor pandas nor torch."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

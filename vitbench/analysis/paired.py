@@ -5,8 +5,6 @@ inference: they are assumed to be independent of one another, and nothing is ass
 where a function says so. Everything here is a pure function of the deltas; the order of seeds does not matter.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -12,8 +12,6 @@ to decide on them, of which the least p counts alone.
 Imports nothing but the standard library, since `vitbench plan` prints these figures and is to start at once.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 import itertools

@@ -6,8 +6,6 @@ An interval that holds 1 shows no change, and does not show either that there is
 margin as a whole (Schuirmann 1987, J. Pharmacokin. Biopharm. 15; here with a 95 % interval, where 90 % would do).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection

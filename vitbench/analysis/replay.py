@@ -5,8 +5,6 @@ decided stop. A cell goes on as long as an open comparison uses its runs, its ba
 implementations among them. What the next look needs is what is trained next, and the verdicts are the report's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,7 +29,7 @@ class Looking:
     finished: Mapping[tuple[str, str], Mapping[int, bool]]
 
     @classmethod
-    def of(cls, plan: LookPlan, train: pd.DataFrame, unfinished: Collection[str]) -> Looking:
+    def of(cls, plan: LookPlan, train: pd.DataFrame, unfinished: Collection[str]) -> "Looking":
         """The looks of a plan over its training trials, some of which are unfinished, by their ids."""
         finished: dict[tuple[str, str], dict[int, bool]] = {}
         columns = [train[name] for name in ("device", "cell", "seed", "trial_id")]

@@ -5,8 +5,6 @@ Those of packed records are kept in the study's ``cache/``, a file for each segm
 time. So no packed record is read twice, and a hundred thousand need not be in memory together.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
@@ -100,7 +98,7 @@ class Results:
         chosen = np.flatnonzero(place >= 0)
         return chosen[np.argsort(place[chosen], kind="stable")]
 
-    def less(self, table: str, columns: Sequence[str] = ()) -> Results:
+    def less(self, table: str, columns: Sequence[str] = ()) -> "Results":
         """Drop all but some columns of a table: once frames are made of them, they would be in memory twice."""
         return Results(self.tried, {**self.tables, table: self.tables[table][["file", *columns]].copy()})
 
@@ -195,7 +193,7 @@ def _joined(parts: Sequence[Mapping[str, pd.DataFrame]], there: Collection[str])
     return {name: _concatenated([dict(part[name].items()) for part in tables]) for name in TABLES}
 
 
-def _concatenated(parts: Sequence[dict[Any, pd.Series[Any]]]) -> pd.DataFrame:
+def _concatenated(parts: Sequence[dict[Any, "pd.Series[Any]"]]) -> pd.DataFrame:
     """The rows of all parts, column by column, each of which the parts then lose: so no two copies are in memory."""
     names = [*parts[0]]
     columns = {name: columnar.compact(np.concatenate([part.pop(name) for part in parts])) for name in names}

@@ -1,7 +1,5 @@
 """Same batches: whether cells with equal data settings saw equal batches, by the digests in their records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

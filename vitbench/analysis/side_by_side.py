@@ -6,8 +6,6 @@ an arm has several protocols of one work. Benchmarks of pytest are matched by th
 same label and model are one row even where their data or recipe differ, and the row says so.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Timings to compare and their platforms, read from records or from a JSON file of pytest-benchmark."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -10,8 +10,6 @@ Source: Davison and Hinkley 1997, Bootstrap Methods and their Application, §3.8
 2013, Rigorous Benchmarking in Reasonable Time, §9 (t over the highest level that is repeated).
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math

@@ -5,8 +5,6 @@ them is called better or worse, where none is, is at most α, and so is that of 
 like the normal's: docs/statistics-notes.md has what skewed noise does to both.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

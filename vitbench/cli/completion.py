@@ -1,7 +1,5 @@
 """Completion: the words that a shell offers for what is typed so far. No torch; plug-ins and suites are not read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import click

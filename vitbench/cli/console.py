@@ -1,7 +1,5 @@
 """The terminal: names and messages are shown as plain text, without control characters."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The commands ``components``, ``check`` and ``doctor``."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

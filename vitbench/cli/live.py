@@ -1,7 +1,5 @@
 """Live: a view of a running study, for a terminal other than the one that runs it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 

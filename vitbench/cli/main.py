@@ -1,7 +1,5 @@
 """``vitbench``: the commands, and how their errors are shown."""
 
-from __future__ import annotations
-
 import errno
 import io
 import sys

@@ -1,7 +1,5 @@
 """The plan and the status of a study, printed. No torch."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections import Counter

@@ -1,7 +1,5 @@
 """Progress: a live view of a run on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The commands ``suites``, ``init`` and ``data``: what can be run, a suite of one's own, and its images."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Shapes, here and everywhere: B batch, C channels, N tokens, D model width, H hea
 ``head_dim`` is given), P patch size. ``tokens`` is (B, N, D), with the class token first where there is one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 

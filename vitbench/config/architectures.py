@@ -1,7 +1,5 @@
 """Architectures: a ViT or a baseline beside it, and the facts about each that need no model."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections.abc import Mapping

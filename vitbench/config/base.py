@@ -1,7 +1,5 @@
 """The base of every spec: strict, frozen, without unknown keys and infinities; and its canonical form."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import hashlib

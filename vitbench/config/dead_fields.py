@@ -1,7 +1,5 @@
 """Fields of a recipe without effect, because what they configure is switched off."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A suite's tables as a command asks for them: those of a device and of the small form in place, and with --set."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any

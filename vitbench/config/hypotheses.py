@@ -1,7 +1,5 @@
 """``[[facts]]`` and ``[[goals]]``: the effects that a suite expects beforehand, and the accuracies that it aims at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from vitbench.config.suite import Goal, Hypothesis, Value, as_text

@@ -1,7 +1,5 @@
 """ModelSpec: one Vision Transformer, as data."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -278,7 +276,7 @@ class ModelSpec(Strict):
         ]
         return reasons
 
-    def with_options(self, slot: str, options: Mapping[str, Any]) -> ModelSpec:
+    def with_options(self, slot: str, options: Mapping[str, Any]) -> "ModelSpec":
         """The model with options of a slot's component, also those that it does not have: a conflict then."""
         name = getattr(self, slot)
         try:
@@ -288,20 +286,20 @@ class ModelSpec(Strict):
             name = f"{name.partition('(')[0]}({listed_options(given)})"
         return self.model_copy(update={slot: name})
 
-    def decoder(self, dim: int, depth: int) -> ModelSpec:
+    def decoder(self, dim: int, depth: int) -> "ModelSpec":
         """The blocks by which a masked autoencoder of this model tells patches; ``dim`` is a multiple of 32."""
         return ModelSpec(
             image_size=self.image_size, patch_size=self.patch_size, channels=self.channels, pooling=self.pooling,
             positions="sinusoidal_2d", dim=dim, depth=depth, heads=dim // DECODER_HEAD_WIDTH,
         )  # fmt: skip
 
-    def teacher(self, architecture: Literal["cnn", "resnet18"]) -> ModelSpec:
+    def teacher(self, architecture: Literal["cnn", "resnet18"]) -> "ModelSpec":
         """A model that takes the same images and tells the same classes."""
         return ModelSpec(
             architecture=architecture, image_size=self.image_size, channels=self.channels, num_classes=self.num_classes
         )
 
-    def reference(self) -> ModelSpec:
+    def reference(self) -> "ModelSpec":
         """The model with each exact component replaced by its slot's reference, which computes the same function."""
         changes = {}
         for slot, name in self.components.items():

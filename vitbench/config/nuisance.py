@@ -1,7 +1,5 @@
 """``[tune]``: nuisance axes, tuned for each cell separately."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Published models by name: the base from which a suite's ``[model]`` table may start (``preset = "…"``)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any

@@ -1,7 +1,5 @@
 """Reading a suite: a TOML file into cells; every mistake in it is reported at once."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

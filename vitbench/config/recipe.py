@@ -1,7 +1,5 @@
 """DataSpec, TrainSpec, TimeSpec: data, training recipe and timing protocol."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Annotated, Any, Literal, get_args
 
@@ -352,7 +350,7 @@ class TimeTable(TimeSpec):
     cuda: TimeChanges | None = None
     mps: TimeChanges | None = None
 
-    def on(self, device: Device) -> TimeTable:
+    def on(self, device: Device) -> "TimeTable":
         """The table for one type of device."""
         changes: TimeChanges | None = getattr(self, device)
         given = {name: value for name, value in changes or () if value is not None}

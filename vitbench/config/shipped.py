@@ -1,7 +1,5 @@
 """Suites that come with the package, by name."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ExpandedSuite: a TOML file of ``ablations/`` as typed data: cells, plan and hypotheses."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -222,7 +220,7 @@ class ExpandedSuite(Strict):
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
 
-    def only(self, labels: Collection[str]) -> ExpandedSuite:
+    def only(self, labels: Collection[str]) -> "ExpandedSuite":
         """The suite with some of its cells; hypotheses and goals about the others are left out.
 
         Raises:

@@ -1,7 +1,5 @@
 """Messages about mistakes in a suite: file, key, value, what is allowed and the nearest name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 

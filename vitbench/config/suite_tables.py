@@ -1,7 +1,5 @@
 """The tables of a suite's file as specs. Mistakes are collected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """TOML files as nested tables: parsed, with keys replaced from the command line, taken apart again, and written."""
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

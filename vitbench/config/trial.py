@@ -1,7 +1,5 @@
 """Trials: units of work, and the ids by which they are found again."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

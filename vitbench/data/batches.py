@@ -1,7 +1,5 @@
 """Batches of one trial: order and augmentation by the trial's own streams, all of it on the device."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -41,14 +39,14 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def head(self, images: int | None) -> Batch:
+    def head(self, images: int | None) -> "Batch":
         """Its first images, so many at the most; all of them for None."""
         return self if images is None or images >= len(self) else self[:images]
 
-    def __getitem__(self, rows: slice) -> Batch:
+    def __getitem__(self, rows: slice) -> "Batch":
         return self.map(lambda each: each[rows])
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """The batch with each of its tensors changed."""
         return replace(
             self, pixels=change(self.pixels), labels=change(self.labels), wiped=tuple(map(change, self.wiped)),

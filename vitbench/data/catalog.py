@@ -1,7 +1,5 @@
 """Catalog: sizes, classes and identity of a data set before it is read. No torch; used by `vitbench plan`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Mapping

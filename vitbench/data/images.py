@@ -1,7 +1,5 @@
 """Images and their splits: uint8 on the device, labels beside them."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from dataclasses import dataclass
@@ -26,18 +24,18 @@ class Images:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: Tensor) -> Images:
+    def __getitem__(self, index: Tensor) -> "Images":
         return Images(self.pixels[index], self.labels[index])
 
     def most_common_pct(self) -> float:
         """Share of the images that are of the most frequent class, in percent: what a guess attains."""
         return 100 * int(self.labels.bincount().max()) / len(self) if len(self) else 0.0
 
-    def to(self, device: torch.device) -> Images:
+    def to(self, device: torch.device) -> "Images":
         """Copy on a device."""
         return Images(self.pixels.to(device), self.labels.to(device))
 
-    def resized(self, size: tuple[int, int] | None) -> Images:
+    def resized(self, size: tuple[int, int] | None) -> "Images":
         """At another height and width: bilinear with antialiasing, rounded, as torchvision's Resize does."""
         if size is None or tuple(self.pixels.shape[-2:]) == size or len(self) == 0:
             return self
@@ -78,7 +76,7 @@ class Splits:
     std: Tensor
     checksum: str
 
-    def to(self, device: torch.device) -> Splits:
+    def to(self, device: torch.device) -> "Splits":
         """Copy on a device."""
         return Splits(
             self.train.to(device), self.validation.to(device), self.test.to(device), self.class_names,

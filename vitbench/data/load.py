@@ -1,7 +1,5 @@
 """Loading: fetch the images of a DataSpec, read and check them, and split them for a trial."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 import torch

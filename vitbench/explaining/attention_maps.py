@@ -4,8 +4,6 @@ Shapes: B images, L layers, H heads, N tokens, P patches. A map is (B, H, N, N),
 are no patches come first.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 

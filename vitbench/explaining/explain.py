@@ -1,7 +1,5 @@
 """Explain: from a file of weights and some images to an explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,7 +259,7 @@ class _Seen:
     rollouts: Tensor
 
     @classmethod
-    def of(cls, model: VisionTransformer, images: Tensor) -> _Seen:
+    def of(cls, model: VisionTransformer, images: Tensor) -> "_Seen":
         """Attention in normalised images. Raises ValueError where the model has no attention maps."""
         maps, prefix = model.attention_maps(images), model.spec.prefix
         shares = model.shares(model.encoder(model.tokens(images), model.positions.turning()))

@@ -1,7 +1,5 @@
 """Inputs: the images that a model is explained with, from the data of its trial or from a folder."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Position maps: what a positions component adds to each token, measured from its output."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

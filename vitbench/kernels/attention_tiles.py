@@ -4,8 +4,6 @@ Never of a timing at run time: the order of the sums, and so their bits, depends
 (``python -m tools.tune_attention``) is written into :data:`TUNED` by hand, and is then the same everywhere.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import NamedTuple
 

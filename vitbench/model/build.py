@@ -1,7 +1,5 @@
 """Build: the Vision Transformer and the baselines beside it, each built from a spec."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Contract: what every component keeps. The tests use it for the package, ``vitbench check`` for plug-ins."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Parameters and floating-point operations of a model, counted without running it."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode

@@ -1,7 +1,5 @@
 """Blocks, and the encoder that stacks them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Exactness: a component compared with its slot's reference in float64, output and every gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Initial weights: each parameter drawn by its own name, so that equivalent implementations start bit-identical."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 from typing import Literal

@@ -1,7 +1,5 @@
 """Masked autoencoder: an encoder that sees a quarter of the patches, and a small decoder that predicts the others."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Muon, batched over matrices of like shapes."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +72,7 @@ class Muon(torch.optim.Optimizer):
         momentum: Tensor = state["momentum_buffer"]
         return momentum
 
-    def _stacks(self, moved: Sequence[Tensor]) -> Stacks:
+    def _stacks(self, moved: Sequence[Tensor]) -> "Stacks":
         key = tuple(p.shape for p in moved)
         if key not in self._made:
             self._made[key] = Stacks(moved)

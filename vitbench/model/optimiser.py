@@ -1,7 +1,5 @@
 """Optimiser and learning-rate schedule of a recipe."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

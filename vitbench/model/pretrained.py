@@ -1,7 +1,5 @@
 """Pretrained weights of a model: a file of vitbench's or timm's, or what timm downloads."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models for images of another size than they were trained on."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -3,8 +3,6 @@
 Imports no torch, but where a name is looked up, which timm does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from pathlib import Path

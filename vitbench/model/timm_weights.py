@@ -3,8 +3,6 @@
 Source: huggingface/pytorch-image-models, timm/models/vision_transformer.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from torch import Tensor

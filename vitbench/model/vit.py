@@ -1,7 +1,5 @@
 """VisionTransformer: the model that components are put into."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import ClassVar, Literal
 

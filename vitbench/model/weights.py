@@ -1,7 +1,5 @@
 """Weights on disk: only safetensors, since other checkpoints can run code (CVE-2025-32434)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Document: a report as data. Sections make it, and each format renders it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -117,7 +115,7 @@ class Forest:
         return pd.DataFrame(lines, columns=["name", "context", "what", "value", "verdict"])
 
     @property
-    def table(self) -> Table:
+    def table(self) -> "Table":
         """A table of the effects, for formats that draw nothing."""
         rows = [
             {

@@ -1,7 +1,5 @@
 """Groups: trials of one device and environment, over which means may be taken, and what environments are called."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter
@@ -135,7 +133,7 @@ class Environments:
         """Letter of an environment; "?" where its records tell none."""
         return self.letters.get(environment, "?")
 
-    def letters_of(self, environments: pd.Series[str]) -> list[str]:
+    def letters_of(self, environments: "pd.Series[str]") -> list[str]:
         """The letter of each environment in a column; empty where there is none."""
         return [self.letter(environment) if isinstance(environment, str) else "" for environment in environments]
 
@@ -169,7 +167,7 @@ def of_environment(rows: pd.DataFrame, environment: str) -> pd.DataFrame:
     return where(rows, _keys(rows) == environment)
 
 
-def with_changes(rows: pd.DataFrame) -> pd.Series[bool]:
+def with_changes(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Whether each of some trials ran on code with changes that no commit has; not where its record does not say."""
     return rows["dirty"].astype(object).eq(True)
 
@@ -188,7 +186,7 @@ def _states(rows: pd.DataFrame) -> dict[str, Counter[str]]:
     return counts
 
 
-def _has_result(rows: pd.DataFrame) -> pd.Series[bool]:
+def _has_result(rows: pd.DataFrame) -> "pd.Series[bool]":
     return (rows["state"] == "ok") & (rows[ACCURACY].notna() | rows["latency_ms_p50"].notna())
 
 

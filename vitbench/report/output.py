@@ -1,7 +1,5 @@
 """Files: what a report consists of, gathered in memory and written when it is whole."""
 
-from __future__ import annotations
-
 import functools
 import os
 import secrets
@@ -190,7 +188,7 @@ def csv(frame: pd.DataFrame, stream: TextIO) -> None:
         safe.iloc[part].to_csv(stream, index=False, header=not part.start, lineterminator="\n", float_format="%.10g")
 
 
-def _is_plain(column: pd.Series[Any]) -> bool:
+def _is_plain(column: "pd.Series[Any]") -> bool:
     """Whether a column is of text that stands in a file as it is."""
     text = pd.api.types.infer_dtype(column, skipna=True) == "string"
     return text and all(_as_text(value) is value for value in column.dropna().unique())

@@ -3,8 +3,6 @@
 A report is a pure function of the study's plan, records and explanations: rendered twice it is the same bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Text: names and messages as they are, whatever they hold; numbers with as many digits as say something; lists."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

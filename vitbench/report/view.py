@@ -1,7 +1,5 @@
 """View: a study's records, read once and laid out for the sections of its report."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

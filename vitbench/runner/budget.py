@@ -1,7 +1,5 @@
 """Budgets: how long each cell is trained where the suite counts operations, or makes its cells alike in something."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Cost of a study, estimated before it is run and without torch."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

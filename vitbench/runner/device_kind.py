@@ -1,7 +1,5 @@
 """Device kind: the type of device that a name means, without importing torch."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Doctor: what this machine can run, and why not. Imports that may fail are tried in a process of their own."""
 
-from __future__ import annotations
-
 import json
 import platform
 import shutil

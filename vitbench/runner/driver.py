@@ -4,8 +4,6 @@ A driver takes a lease on each trial before it runs it, writes its record when i
 then. So a driver that is killed loses what was running and nothing else, and any number of drivers share a study.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import time

@@ -1,7 +1,5 @@
 """Ensembles: seeds of a cell that are trained as one program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ The driver itself never loads torch, which would take it two seconds and 650 MiB
 devices and images are answered by such a process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

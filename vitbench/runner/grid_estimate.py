@@ -1,7 +1,5 @@
 """Estimate of the time of a grid that is too large to expand, by one of its cells."""
 
-from __future__ import annotations
-
 from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError, TooManyTrials
 from vitbench.runner.cost import Estimate

@@ -3,8 +3,6 @@
 What a look decides is the analysis', which is above the runner and handed in; here it is a number of seeds a cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages: what a driver asks of the process of a trial, and how that answers. No torch: the driver has none."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Any, Literal
 

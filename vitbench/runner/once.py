@@ -10,8 +10,6 @@ of an epoch, relative differences between equivalent implementations on a CPU:
 - suite components, bfloat16: 2e-3 in the first of six epochs, 4e-2 in the fourth, and 1.9 points of test accuracy.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

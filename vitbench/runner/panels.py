@@ -1,7 +1,5 @@
 """Panels: the timing trials of one setting, first each alone, then side by side with a common baseline."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import statistics

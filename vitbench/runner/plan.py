@@ -3,8 +3,6 @@
 No torch, but where a suite matches parameters, which only the models themselves can count.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping

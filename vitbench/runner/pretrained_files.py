@@ -1,7 +1,5 @@
 """Files of pretrained weights that are named by recipes, identified by their content before a run."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Processes of trials: forked from a server with torch loaded, supervised, and ended as a group."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -74,7 +72,7 @@ class Job:
     """One running process."""
 
     request: Request
-    slot: Slot
+    slot: "Slot"
     process: ForkServerProcess
     connection: Connection
     log: Path

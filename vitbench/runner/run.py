@@ -1,7 +1,5 @@
 """Run a study: prepare the data, plan, run what is left on a backend, report the outcome."""
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import signal

@@ -1,7 +1,5 @@
 """Session: one run of a study, with its trials and attempts, on any backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

@@ -6,8 +6,6 @@ these nearly to themselves, and the other work has the rest. What is computed is
 Measured: docs/training-notes.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

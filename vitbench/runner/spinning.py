@@ -9,8 +9,6 @@ libgomp reads GOMP_SPINCOUNT when it is loaded, so the number is that of the for
 is to be another.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import time

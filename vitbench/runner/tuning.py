@@ -1,7 +1,5 @@
 """Tuning: the setting of the nuisance axes that each cell is trained with, chosen by validation accuracy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Watch: snapshots of a running study, read without writing anything. No torch."""
 
-from __future__ import annotations
-
 import heapq
 import time
 from collections import Counter

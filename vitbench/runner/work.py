@@ -1,7 +1,5 @@
 """Work: what the process of a trial does. One request in, progress and one reply out, as JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """Asked: a study's questions and rules as flat values, to compare two versions of a plan."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Attempts at a trial: their state in brief, which attempt counts, and whether another is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """Builder: the tables of a plan, made trial by trial."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar

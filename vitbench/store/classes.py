@@ -1,7 +1,5 @@
 """Classes of cells that train the same function with equivalent implementations."""
 
-from __future__ import annotations
-
 from vitbench.config.base import by_identity, dumps
 from vitbench.config.model import ModelSpec
 from vitbench.config.trial import TimeTrial, images_body

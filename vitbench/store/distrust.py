@@ -1,7 +1,5 @@
 """Checks of a study's files before they are used: they may be foreign, newer, edited or duplicated."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 It is made with torch (:mod:`vitbench.explaining`) and shown without (:mod:`vitbench.report.models.pictures`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields

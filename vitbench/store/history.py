@@ -12,8 +12,6 @@ It guards against a change that is forgotten or concealed, not against a forger:
 start leaves no trace, and neither does a study in another folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

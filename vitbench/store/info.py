@@ -1,7 +1,5 @@
 """StudyInfo: a study's plan and settings, as ``study.json`` holds them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Joining: a changed plan, merged with the plan that a study had."""
 
-from __future__ import annotations
-
 from vitbench.config.base import digest
 from vitbench.config.trial import Trial
 from vitbench.store.asked import asked

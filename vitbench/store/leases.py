@@ -11,8 +11,6 @@ is dead when a driver has watched its heartbeat stand still for three intervals,
 nobody sets. So no clock's step, and no clock that is wrong, takes a trial from a driver that is at work on it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -111,7 +109,7 @@ class Leases:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
-    def __enter__(self) -> Leases:
+    def __enter__(self) -> "Leases":
         self._thread.start()
         return self
 

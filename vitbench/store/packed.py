@@ -7,8 +7,6 @@ once a segment that holds it has reached the disk and has been read back. So a c
 one of the two, or in both, and readers count it once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import gzip

@@ -1,7 +1,5 @@
 """Tables: a plan's trials as they are stored. Each cell, model, data, recipe and protocol is named once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

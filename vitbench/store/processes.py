@@ -1,7 +1,5 @@
 """Processes, identified by start time and a mark of the run, since a pid is used again and clocks step."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

@@ -1,7 +1,5 @@
 """Record: the immutable result of one attempt at a trial. Its file is JSON with a checksum; nothing else is read."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """StudyFolder: the folder of one suite's plan and records. It has many writers, and readers check every file."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import functools
@@ -53,7 +51,7 @@ class StudyFolder:
 
     @classmethod
     @uncollected()
-    def read(cls, path: Path) -> StudyFolder:
+    def read(cls, path: Path) -> "StudyFolder":
         """Open an existing study. Raises StudyError."""
         file = path / "study.json"
         if not os.path.lexists(file):
@@ -74,7 +72,7 @@ class StudyFolder:
         return cls(path, info)
 
     @classmethod
-    def start(cls, path: Path, info: StudyInfo, *, planned_elsewhere: Collection[str] = ()) -> StudyFolder:
+    def start(cls, path: Path, info: StudyInfo, *, planned_elsewhere: Collection[str] = ()) -> "StudyFolder":
         """Begin a study in a folder, or continue the one that is there.
 
         Trials of an earlier plan that have been run, or are at work, stay in the study: further cells, seeds and

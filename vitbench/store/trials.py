@@ -3,8 +3,6 @@
 A :class:`PlannedTrial` is made when it is looked at.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -45,7 +43,7 @@ class Trials(Sequence[PlannedTrial]):
         return core_schema.no_info_after_validator_function(cls.of, known)
 
     @classmethod
-    def of(cls, trials: Iterable[PlannedTrial] | PlanTables) -> Trials:
+    def of(cls, trials: Iterable[PlannedTrial] | PlanTables) -> "Trials":
         """Trials as tables; of two with the same id, the first."""
         if isinstance(trials, Trials):
             return trials
@@ -60,11 +58,11 @@ class Trials(Sequence[PlannedTrial]):
         """The trials' ids, none of them made."""
         return [row[0] for row in self.tables.rows]
 
-    def where(self, wanted: Callable[[str, str], bool]) -> Trials:
+    def where(self, wanted: Callable[[str, str], bool]) -> "Trials":
         """The trials whose (id, kind) is wanted, in the plan's order, none of them made."""
         return self._with_rows(row for row in self.tables.rows if wanted(row[0], row[1]))
 
-    def drawn(self) -> Trials:
+    def drawn(self) -> "Trials":
         """Training trials seed by seed, within each in an order of its own, so that no cell always follows another.
 
         A drift of the machine then falls on all cells. The order is that of the ids, which are hashes: every driver
@@ -73,7 +71,7 @@ class Trials(Sequence[PlannedTrial]):
         seeds = {seed: number for number, seed in enumerate(dict.fromkeys(row[-1] for row in self.tables.rows))}
         return self._with_rows(sorted(self.tables.rows, key=lambda row: (seeds[row[-1]], row[0])))
 
-    def _with_rows(self, rows: Iterable[Row]) -> Trials:
+    def _with_rows(self, rows: Iterable[Row]) -> "Trials":
         trials = object.__new__(type(self))  # the rows have been checked
         trials.tables = self.tables.model_copy(update={"rows": tuple(rows)})
         return trials

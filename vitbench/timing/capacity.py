@@ -1,7 +1,5 @@
 """Capacity: the largest batch that fits into a device's memory."""
 
-from __future__ import annotations
-
 import torch
 
 from vitbench.config.trial import TimeTrial

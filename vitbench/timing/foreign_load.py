@@ -4,8 +4,6 @@ Source: pyperf's ``system`` checks (psf/pyperf) look at the load average, which 
 runnable threads is of the moment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import statistics
 from pathlib import Path

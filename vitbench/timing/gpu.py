@@ -1,7 +1,5 @@
 """A GPU's own counters, by NVML: its clock, why it is held back, and the energy that it has used."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Measure: one process of a timing, a variant alone or all variants of a setting side by side."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Profiling: which operations an iteration of a model spends its time in, by torch.profiler."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Rounds: warm each variant up until it is steady, then time all of them in each of many rounds."""
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

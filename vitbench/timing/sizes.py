@@ -1,7 +1,5 @@
 """Sizes: FLOPs and bytes of an iteration, counted from the shapes."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Stages of a model's forward pass, with shape, parameters, FLOPs and time of each."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import time

@@ -1,7 +1,5 @@
 """Subject: one trial's model or part of a model, its inputs, and an iteration that can be timed and checked."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Values: what the processes of a timing give, and what a record has of them. No torch: the driver has none."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

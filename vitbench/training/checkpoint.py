@@ -5,8 +5,6 @@ numbers and tensors are always of one moment. It is written to the side, flushed
 one or none. Nothing in it is executed. Whether it may be used is decided by what made it (:data:`Identity`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Source: Touvron et al. 2021, Training data-efficient image transformers, arXiv 2
 1503.02531, for soft answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

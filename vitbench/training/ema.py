@@ -1,7 +1,5 @@
 """EMA: exponential moving average of a model's weights, evaluated in place of the last weights."""
 
-from __future__ import annotations
-
 import copy
 
 import torch

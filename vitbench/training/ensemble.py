@@ -5,8 +5,6 @@ matrix becomes one of S batches and S matrices; attention, which has no paramete
 model fills the device that it alone would leave idle, and S of them cost the host no more than one.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Callable, Sequence

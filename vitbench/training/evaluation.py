@@ -1,7 +1,5 @@
 """Evaluation: loss and accuracy on images without augmentation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

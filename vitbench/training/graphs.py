@@ -6,8 +6,6 @@ size, the last of an epoch, is launched one by one as well.
 Source of the rules: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Sequence
 

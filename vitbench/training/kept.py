@@ -1,7 +1,5 @@
 """Kept: the trained models, as they are evaluated and saved."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from pathlib import Path

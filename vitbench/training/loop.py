@@ -1,7 +1,5 @@
 """The one training loop: every cell, every baseline of a cell, every device."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import statistics

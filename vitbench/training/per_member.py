@@ -1,7 +1,5 @@
 """Logits, gradient norms and clipping by member of an ensemble, along a first axis; a single model is one member."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 

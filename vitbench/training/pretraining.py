@@ -1,7 +1,5 @@
 """Pre-training without labels: the first epochs of a trial whose recipe has some, as a masked autoencoder."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Linear probe: a linear head trained on frozen features."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from torch import Tensor, nn

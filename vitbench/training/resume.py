@@ -6,8 +6,6 @@ so a checkpoint of another one is not used. A component's state is its parameter
 is lost with its process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

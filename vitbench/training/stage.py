@@ -1,7 +1,5 @@
 """Epochs of training; and the stages before a trial's own (pre-training, a teacher), each with its checkpoint."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Steps of training: a model, its optimiser and its progress."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

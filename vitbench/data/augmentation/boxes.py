@@ -1,7 +1,5 @@
 """Boxes: the part of each image that is erased or replaced, drawn on the host for a whole epoch."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

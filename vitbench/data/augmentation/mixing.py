@@ -3,8 +3,6 @@
 It comes after normalisation, and so does wiping: what is wiped is 0, the mean of the training images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -25,14 +23,14 @@ class Mixes:
     boxes: Tensor  # (n, 4) int64, that part; see :mod:`vitbench.data.augmentation.boxes`
     blends: bool  # whether some images may be blended
 
-    def __getitem__(self, rows: slice) -> Mixes:
+    def __getitem__(self, rows: slice) -> "Mixes":
         return self.map(lambda each: each[rows])
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> Mixes:
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Mixes":
         """Mixes with each of the tensors changed."""
         return replace(self, share=change(self.share), cut=change(self.cut), boxes=change(self.boxes))
 
-    def to(self, device: torch.device) -> Mixes:
+    def to(self, device: torch.device) -> "Mixes":
         """Copy on a device."""
         return self.map(lambda each: each.to(device, non_blocking=True))
 

@@ -4,8 +4,6 @@ An operation takes pixels (B, C, height, width) uint8 and parameters (B, p) floa
 Each is the function of the same name in torchvision.transforms.functional, for uint8 tensors, image by image.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

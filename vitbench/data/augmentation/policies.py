@@ -4,8 +4,6 @@ All chance is drawn on the host for a whole epoch at once. So it is the same on 
 which operation is known without asking the device: no step waits for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 

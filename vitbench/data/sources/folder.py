@@ -1,7 +1,5 @@
 """Images in class folders: decoded once, then kept as one safetensors file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

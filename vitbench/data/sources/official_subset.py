@@ -4,8 +4,6 @@ The 6,000 images that are the first thousand of each batch travel as PNG files o
 Either way they are one data set, held to one checksum.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tarfile
 import tempfile

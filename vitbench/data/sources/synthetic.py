@@ -28,8 +28,6 @@ crops, from however many images is learned:
   100 / classes percent of the images.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """CIFAR-10, CIFAR-100, MNIST and FashionMNIST: downloaded by torchvision, checksums verified."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import ssl

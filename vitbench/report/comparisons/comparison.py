@@ -1,7 +1,5 @@
 """Comparison: several studies side by side, as a page and as Markdown, with pictures and tables beside them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from vitbench.analysis.side_by_side import SideBySide, planned

@@ -1,7 +1,5 @@
 """Tables of a comparison: a row for each timing or cell of each arm, and as numbers."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

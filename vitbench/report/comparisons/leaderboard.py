@@ -1,7 +1,5 @@
 """Leaderboard: cells of several studies that were trained on the same images by the same recipe."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

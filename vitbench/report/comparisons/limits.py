@@ -1,7 +1,5 @@
 """Limits: what differs between studies, and what limits their comparison: a name, a condition and a sentence each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

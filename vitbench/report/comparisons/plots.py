@@ -1,7 +1,5 @@
 """Plots of a comparison: ratios of timings, differences in test accuracy, and latencies over three studies or more."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

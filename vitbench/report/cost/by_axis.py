@@ -1,7 +1,5 @@
 """Speed by axis: verdicts over matched blocks, of timings and of training runs, as a table and as numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Speed: latency, throughput and memory by cell, and each timing beside the baseline of its setting, with a verdict."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -193,7 +191,7 @@ def telling(view: View) -> list[str]:
     return sorted(widths, key=lambda axis: -widths[axis])
 
 
-def geometric_mean(ratios: pd.Series[float]) -> float:
+def geometric_mean(ratios: "pd.Series[float]") -> float:
     """Geometric mean: exp of the mean logarithm; not a number where a ratio is zero or not a number."""
     positive = ratios.to_numpy(dtype="float64")
     return float(np.exp(np.log(positive).mean())) if (positive > 0).all() else math.nan

@@ -3,8 +3,6 @@
 plotly draws it, and is in the page: it opens without a network.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

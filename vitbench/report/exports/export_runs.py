@@ -3,8 +3,6 @@
 One way: a tracker shows what vitbench measured, and nothing is read back from it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Written by TensorBoard's own writer. The one in torch would load torch, and tensorboardX loads torch where it is there.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator

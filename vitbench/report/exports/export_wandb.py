@@ -1,7 +1,5 @@
 """Weights & Biases: the records of a study as runs that were offline, which ``wandb sync`` uploads."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

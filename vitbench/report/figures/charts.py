@@ -5,8 +5,6 @@ plotting library: :mod:`vitbench.report.figures.draw` draws charts. Frames of ch
 number, those of pixels the shape of what is seen, since a million rows would be tens of megabytes.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ A figure is drawn for white paper. On a dark screen its colours have other value
 entry is seen on both and stays as it is.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -3,8 +3,6 @@
 Figures are made without pyplot, so that nothing of the caller's (backend, style, open figures) is used or changed.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

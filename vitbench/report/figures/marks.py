@@ -1,7 +1,5 @@
 """Marks: learning curves and trends, effects by row, cells between cost and accuracy, timings under a roofline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of figures: names as long as there is room, numbers along an axis, legends."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping, Sequence

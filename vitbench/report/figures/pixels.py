@@ -1,7 +1,5 @@
 """Pixels: numbers as colours, and images side by side with what is laid over them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bars: estimates with intervals as small SVG drawings that are as wide as what they stand in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """HTML: a document as one page that loads nothing from anywhere. Tables can be sorted and filtered."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """LaTeX: the tables of a report for a paper, in booktabs form."""
 
-from __future__ import annotations
-
 import textwrap
 
 from vitbench.report.document import Document, Table

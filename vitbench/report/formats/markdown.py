@@ -1,7 +1,5 @@
 """Markdown: a document as text that forges and editors show."""
 
-from __future__ import annotations
-
 import re
 
 from tabulate import tabulate

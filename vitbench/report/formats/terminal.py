@@ -1,7 +1,5 @@
 """Terminal: the answer and the main tables of a report, for who does not open it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

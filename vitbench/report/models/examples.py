@@ -1,7 +1,5 @@
 """Examples: the models that are shown together, on the same images wherever they keep some in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Explained page: an explanation as a page of its own, or as a part of its study's report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Explanation text: what pictures of models show, as sentences with the numbers in them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

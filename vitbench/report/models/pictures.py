@@ -8,8 +8,6 @@ that are shown beside one another, and never ends near uniform attention: so a h
 looks as it is, pale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

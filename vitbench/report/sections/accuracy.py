@@ -1,7 +1,5 @@
 """Accuracy: one table of all that was trained, a row for each function that cells compute; published numbers."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Caveats: what limits a study's conclusions: a name, a condition and a sentence for each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -241,7 +239,7 @@ def _budgets(view: View) -> Facts:
     }
 
 
-def _apart(flops: pd.Series[float]) -> float:
+def _apart(flops: "pd.Series[float]") -> float:
     return float(flops.max() / flops.min())
 
 

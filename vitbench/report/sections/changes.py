@@ -1,7 +1,5 @@
 """Changes: what was asked otherwise once results were seen, and finished runs that are gone, for the caveats."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

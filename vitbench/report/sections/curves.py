@@ -1,7 +1,5 @@
 """Curves: loss and accuracy by epoch, and what training runs measured along an axis of numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

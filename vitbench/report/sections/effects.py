@@ -1,7 +1,5 @@
 """Effects: what the axes do to test accuracy, how they interact, named cells, and the suite's claims, as tables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Failures: trials without a result and why, trials that took several attempts, and what is outside the plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Other image sizes: the accuracy of trained models on test images of other sizes than they were trained on."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from vitbench.analysis.paired import interval

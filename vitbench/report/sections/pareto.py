@@ -1,7 +1,5 @@
 """Pareto fronts: test accuracy against what it costs, the cells that no other surpasses in both, and how surely."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reconstructions: what masked autoencoders made of images, as the records hold them."""
 
-from __future__ import annotations
-
 import base64
 import functools
 

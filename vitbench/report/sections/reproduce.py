@@ -1,7 +1,5 @@
 """Reproduction: the commands that make a study and its pictures, on which images, with what it was made before."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

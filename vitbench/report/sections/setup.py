@@ -1,7 +1,5 @@
 """Setup: what the numbers rest on: design, data, model, recipe, seeds, budget, timing, machines and software."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from datetime import UTC

@@ -1,7 +1,5 @@
 """Summary: the first screen. What was asked, every effect on one scale, the claims, the speeds, the best cell."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

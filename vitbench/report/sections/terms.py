@@ -1,7 +1,5 @@
 """Terms: what the words, columns and marks of a report mean; only those that it has, each once."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """Test images one by one: the luck of the images in a difference, and on which of them cells differ."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources

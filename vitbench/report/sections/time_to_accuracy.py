@@ -1,7 +1,5 @@
 """Time to accuracy: the test accuracy that a suite asks of a cell, what its runs came to, and in what time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Timing: speed and memory by axis, then every setting with its cells, the roofline, and the numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

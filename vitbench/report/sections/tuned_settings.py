@@ -1,7 +1,5 @@
 """Tuning in a report: every setting of the nuisance axes with its validation accuracy, and which was chosen."""
 
-from __future__ import annotations
-
 import statistics
 
 import pandas as pd

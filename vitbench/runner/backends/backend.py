@@ -1,7 +1,5 @@
 """Backends: where trials run. States, retries, time-outs and records are the driver's, whatever the backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """This machine: trials share its cores and GPUs, timings have their device to themselves."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

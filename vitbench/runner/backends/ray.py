@@ -8,8 +8,6 @@ Source: Moritz et al. 2018, "Ray: A Distributed Framework for Emerging AI Applic
 https://docs.ray.io/en/latest/ray-core/.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json
@@ -79,14 +77,14 @@ class RayBackend:
         reason = trial.unsupported(self.device)
         return (reason, None) if reason else None
 
-    def training(self, started: Started) -> AbstractContextManager[RayPool]:
+    def training(self, started: Started) -> AbstractContextManager["RayPool"]:
         """A pool of as many supervisors as workers were asked for, else as many as the cluster has room for."""
         if self.address == LOCAL and not self.room():
             raise BackendError(f"{self.where}; each trial asks for {self.share}: change [resources], or name a cluster")
         reserved = {"num_cpus": self.cpus, "num_gpus": self.gpus}
         return self._pool(reserved, self.cpus, self.options.workers, alone=False)
 
-    def timing(self, started: Started) -> AbstractContextManager[RayPool]:
+    def timing(self, started: Started) -> AbstractContextManager["RayPool"]:
         """One supervisor that has all CPUs of a node, so that nothing else of Ray's runs there."""
         node = self.roomiest()
         cpus = node["Resources"].get("CPU", 1.0)
@@ -96,7 +94,7 @@ class RayBackend:
         return self._pool(reserved, int(cpus), 1, alone=True)
 
     @contextlib.contextmanager
-    def _pool(self, reserved: dict[str, Any], threads: int, count: int | None, *, alone: bool) -> Iterator[RayPool]:
+    def _pool(self, reserved: dict[str, Any], threads: int, count: int | None, *, alone: bool) -> Iterator["RayPool"]:
         """A pool; that of a Ray of this run's own holds this machine's devices against other drivers."""
         options, gpus = self.options, range(int(self.total.get("GPU", 0)))
         devices: list[str] = [f"cuda:{i}" for i in gpus] if self.device == "cuda" else [str(self.device)]

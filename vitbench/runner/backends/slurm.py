@@ -9,8 +9,6 @@ Jobs are submitted by submitit (https://github.com/facebookincubator/submitit), 
 them, in the study's folder ``slurm``: the nodes read those, vitbench does not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
