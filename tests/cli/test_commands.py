@@ -92,6 +92,17 @@ def test_what_a_command_has_no_use_for_is_not_loaded(
     assert arguments[0] != "plan" or "the smallest effect found 80% of the time" in done.stdout
 
 
+def test_a_listing_waits_for_no_validator_to_be_built() -> None:
+    code = (
+        "from vitbench.cli.main import main\nfrom vitbench.config.base import Strict\n"
+        "try:\n    main(['components', 'attention'])\nexcept SystemExit:\n    pass\n"
+        "built = [each.__name__ for each in Strict.__subclasses__() if each.__pydantic_complete__]\n"
+        "assert Strict.__subclasses__() and not built, built"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_components_shows_what_is_exact_and_where_it_runs() -> None:
     lines = [" ".join(line.split()) for line in here("components", "attention").stdout.splitlines()]
     (triton,) = (line for line in lines if line.startswith("triton "))

@@ -13,7 +13,7 @@ from tests.small import DATA, SUITE, recipe_with, time_trial, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import ModelSpec, architectures, model
 from vitbench.config.architectures import ARCHITECTURES
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import preset
 from vitbench.config.reading import read_suite
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import TimeTrial
@@ -44,7 +44,7 @@ def suite(folder: Path, model: str, *more: str) -> Path:
 def test_resnet18_has_the_published_size() -> None:
     # kuangliu/pytorch-cifar, whose ResNet18 has the same stem
     assert parameters_of(ModelSpec(architecture="resnet18")) == 11_173_962
-    assert parameters_of(PRESETS["resnet18-imagenet"]) == 11_689_512  # torchvision's documentation
+    assert parameters_of(preset("resnet18-imagenet")) == 11_689_512  # torchvision's documentation
 
 
 @pytest.mark.parametrize("size", [16, 32, 64])
@@ -111,7 +111,7 @@ def test_a_whole_model_of_timms_computes_what_timms_does(name: str, tmp_path: Pa
 def test_a_whole_model_of_timms_is_planned_trained_and_timed(tmp_path: Path) -> None:
     pytest.importorskip("timm")
     ours, theirs = (
-        PRESETS["vit-ti/16"],
+        preset("vit-ti/16"),
         ModelSpec(architecture="timm:vit_tiny_patch16_224", image_size=224, num_classes=1000),
     )
     assert approximate_flops(theirs) == approximate_flops(ours)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.model.shaken import shaken
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import preset
 from vitbench.model.build import build_model
 
 FOLDER = os.environ.get("VITBENCH_AUTHORS", "")
@@ -137,7 +137,7 @@ def test_logits_and_gradients_are_the_authors(
 ) -> None:
     """Gradients as a fraction of their norm altogether: in float32 some small ones are sums that cancel."""
     authors = AUTHORS[name]
-    other, ours = theirs(authors, monkeypatch).to(dtype), build_model(PRESETS[name], 0).eval().to(dtype)
+    other, ours = theirs(authors, monkeypatch).to(dtype), build_model(preset(name), 0).eval().to(dtype)
     shapes = {key: tensor.shape for key, tensor in ours.state_dict().items()}
     tensors = authors.tensors(other.state_dict(), authors.names)
     ours.load_state_dict({key: tensor.reshape(shapes[key]) for key, tensor in tensors.items()})

@@ -6,7 +6,7 @@ import torch
 import vitbench
 from vitbench import registry
 from vitbench.config.model import ModelSpec
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import PRESETS, preset
 from vitbench.model.counting import forward_flops, parameters
 from vitbench.model.vit import VisionTransformer
 from vitbench.runner.cost import approximate_flops
@@ -32,12 +32,12 @@ MILLIONS = {"vit-lite-7/4": 3.72, "cct-7/3x1": 3.76, "cct-7/3x2": 3.85, "vit-cif
 @pytest.mark.parametrize(("name", "millions"), MILLIONS.items())
 def test_rounded_parameter_counts(name: str, millions: float) -> None:
     digits = len(str(millions).partition(".")[2])
-    assert round(parameters(on_meta(PRESETS[name])) / 1e6, digits) == millions
+    assert round(parameters(on_meta(preset(name))) / 1e6, digits) == millions
 
 
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
 def test_parameter_counts(name: str, count: int) -> None:
-    assert parameters(on_meta(PRESETS[name])) == count
+    assert parameters(on_meta(preset(name))) == count
 
 
 def test_a_preset_is_built_by_its_name() -> None:
@@ -49,7 +49,7 @@ def test_a_preset_is_built_by_its_name() -> None:
 @pytest.mark.parametrize("name", ["vit-ti/16", "vit-s/16", "vit-b/16"])
 def test_timm_counts_the_same(name: str) -> None:
     timm = pytest.importorskip("timm")
-    spec = PRESETS[name]
+    spec = preset(name)
     with torch.device("meta"):
         theirs = timm.models.vision_transformer.VisionTransformer(
             img_size=224, patch_size=16, embed_dim=spec.dim, depth=spec.depth, num_heads=spec.heads
@@ -58,21 +58,23 @@ def test_timm_counts_the_same(name: str) -> None:
 
 
 STANDARD = [
-    n for n, s in PRESETS.items() if s.of_components and registry.facts("patching", s.patching).exact and s.prefix == 1
+    n
+    for n in PRESETS
+    if (s := preset(n)).of_components and registry.facts("patching", s.patching).exact and s.prefix == 1
 ]
 
 
 @pytest.mark.parametrize("name", sorted(set(PRESETS) - set(STANDARD)))
 def test_flops_of_other_stems_and_networks_are_near_the_closed_form(name: str) -> None:
     """A plan's cost is made of this count, which is exact for models that are made of components."""
-    near = 1e-12 if PRESETS[name].of_components else 0.05
-    assert forward_flops(PRESETS[name]) == pytest.approx(approximate_flops(PRESETS[name]), rel=near)
+    near = 1e-12 if preset(name).of_components else 0.05
+    assert forward_flops(preset(name)) == pytest.approx(approximate_flops(preset(name)), rel=near)
 
 
 @pytest.mark.parametrize("name", STANDARD)
 def test_flops_are_those_of_the_closed_form(name: str) -> None:
     """Products of the linear layers and of attention: nothing else is counted, and nothing is left out."""
-    spec = PRESETS[name]
+    spec = preset(name)
     n, d, hidden = spec.patches + 1, spec.dim, spec.hidden
     patch = spec.patch_size
     assert isinstance(patch, int)

@@ -14,7 +14,7 @@ import vitbench
 from tests.components.cases import COMPILED
 from tests.model.shaken import shaken
 from vitbench import ModelSpec, registry
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import preset
 from vitbench.model.encoder import chosen
 from vitbench.model.resized import resampled
 from vitbench.model.timm_weights import load_timm, timm_name, to_timm
@@ -47,10 +47,10 @@ def alike(ours: nn.Module, other: nn.Module, batch: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if PRESETS[name].dim > 400 else []) for name in NAMED]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if preset(name).dim > 400 else []) for name in NAMED]
 )
 def test_logits_are_timms_and_the_way_back_leads_to_the_same(name: str, tmp_path: Path) -> None:
-    spec = PRESETS[name]
+    spec = preset(name)
     other = shaken(timm.create_model(NAMED[name], pretrained=False))
     save_file(other.state_dict(), tmp_path / "timm.safetensors")
     ours = vitbench.build(spec, seed=0)

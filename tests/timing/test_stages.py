@@ -12,7 +12,7 @@ from tests.small import MODEL, SUITE
 from tests.timing.test_subject import CPU
 from vitbench import registry
 from vitbench.config.model import ModelSpec
-from vitbench.config.presets import PRESETS
+from vitbench.config.presets import preset
 from vitbench.model.counting import forward_flops, parameters_of
 from vitbench.timing import stages
 from vitbench.timing.stages import summarise
@@ -56,7 +56,7 @@ def test_times_are_milliseconds_of_a_whole_pass(monkeypatch: pytest.MonkeyPatch)
 def test_the_command_shows_a_preset_and_a_cell_of_a_suite(tmp_path: Path) -> None:
     done = here("summary", "cifar-tiny", "--device", "cpu", "--batch", "1")
     assert done.returncode == 0, done.stderr
-    assert f"{parameters_of(PRESETS['cifar-tiny']):,}" in done.stdout and "blocks 2 to 6" in done.stdout
+    assert f"{parameters_of(preset('cifar-tiny')):,}" in done.stdout and "blocks 2 to 6" in done.stdout
     suite = tmp_path / "small.toml"
     suite.write_text(SUITE + '[axes]\nmlp = ["gelu", "none"]\n')
     outputs = [here("summary", str(suite), "--cell", cell, "--device", "cpu").stdout for cell in ("gelu", "none")]

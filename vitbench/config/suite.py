@@ -216,7 +216,7 @@ class ExpandedSuite(Strict):
     tune: Tune | None = None
     facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
-    resources: Resources = Resources()
+    resources: Resources = Field(default_factory=Resources)
     notices: tuple[str, ...] = ()
     excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
 

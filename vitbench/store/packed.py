@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from vitbench.store.attempts import SEALED, Attempt, Row, attempt_of
 from vitbench.store.files import content, lock, opened, sweep, sync_folder, write_atomically
@@ -31,7 +31,7 @@ MAX_HEADER, MAX_ROWS, MAX_SEGMENT = 1 << 12, 1 << 27, 1 << 32
 """Bytes of a segment: its first line, its second, and the file."""
 
 LEVEL = 6  # Compression level of gzip; records shrink to about a tenth
-ROWS = TypeAdapter(list[Row])
+ROWS = TypeAdapter(list[Row], config=ConfigDict(defer_build=True))  # few commands read packed records
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
 """Errors that reading a damaged segment may raise."""
 
