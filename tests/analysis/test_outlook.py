@@ -35,6 +35,26 @@ def test_equivalent_implementations_are_in_no_family(tmp_path: Path) -> None:
     assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 3, "interactions": 2}
 
 
+def test_of_an_axis_with_twins_the_others_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text(
+        SUITE.replace('["pre", "post"]', '["pre", "post"]\npatching = ["conv", "einops", "einops_layernorm"]')
+    )
+    # norm 1, positions 2, patching 1 by one another: 2 + 1 + 2
+    assert families(read_suite(tmp_path / "suite.toml")) == {"effects of axes": 4, "interactions": 5}
+
+
+def test_a_choice_of_cells_is_a_family_of_what_it_compares() -> None:
+    grid = [f"conv · batched · {rest}" for rest in ("pre · learned", "pre · none", "post · learned")]
+    suite = read_suite(REPOSITORY / "ablations" / "components.toml", only=grid)
+    assert families(suite) == {"effects of axes": 2}
+    assert suite.axes == {
+        "patching": ("conv",),
+        "attention": ("batched",),
+        "norm": ("pre", "post"),
+        "positions": ("learned", "none"),
+    }
+
+
 def test_the_smallest_effect_is_the_one_with_the_power_that_is_said(tmp_path: Path) -> None:
     (sentence,) = read(tmp_path)
     start = "3 effects of axes, 2 interactions, 8 seeds: the smallest effect found 80% of the time is "

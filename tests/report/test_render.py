@@ -258,6 +258,13 @@ def test_equivalent_implementations_are_one_row_whose_seeds_are_means_over_them(
     assert [float(row["test_accuracy_pct_mean"]) for row in page.csv("accuracy")] == [42.5, 40.5, 42.5, 41.5]
 
 
+def test_a_twin_of_the_reference_has_no_effect_and_the_report_says_that_they_agree(tmp_path: Path) -> None:
+    axes = {"patching": ("conv", "einops", "einops_layernorm")}
+    page = page_of(tmp_path, factorial(axes, seeds=range(6), time=False, accuracy=lambda _, seed: 40.0 + seed))
+    assert [row["comparison"] for row in page.csv("verdicts")] == ["patching: einops_layernorm \N{MINUS SIGN} conv"]
+    assert "Equivalent implementations (patching conv and einops) agree to the last digit in accuracy." in page.text
+
+
 FAST, SLOW = CellPlan("fast", {"heads": 1}), CellPlan("slow", {"heads": 2})
 GOALS = (Goal(cell="fast", test_accuracy=50.0), Goal(cell="slow", test_accuracy=60.0))
 ACCURACY = {"fast": (49.0, 50.0, 51.0), "slow": (58.0, 59.0, 60.0)}

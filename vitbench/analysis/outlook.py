@@ -10,7 +10,7 @@ from vitbench.analysis.looks import able, levels
 from vitbench.analysis.multiplicity import ALPHA, seeds_for, weight
 from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
 from vitbench.config.base import by_identity
-from vitbench.config.suite import ExpandedSuite, as_text
+from vitbench.config.suite import ExpandedSuite, Value, as_text
 
 AT = 2.0  # The effect, in standard deviations of the difference of two runs, that a plan is asked to show
 EQUALITY = "claims of equality"
@@ -37,7 +37,7 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
     identity = by_identity(images)
     given = task_axes((cell.axes, identity(cell.data, cell.model.num_classes)) for cell in grid)
-    under_study = [axis for axis in suite.axes if axis not in given and not all_exact(suite, axis)]
+    under_study = {axis: compared(suite, axis) for axis in suite.axes if axis not in given}
     expected_of: dict[tuple[object, ...], str] = {}
     for hypothesis in suite.facts:
         expected_of.setdefault(
@@ -48,15 +48,16 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     counts["claims"] = len(expected_of) - counts[EQUALITY]
     counts["effects of axes"] = sum(
         (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in expected_of
-        for axis in under_study
-        for value in suite.axes[axis][1:]
+        for axis, values in under_study.items()
+        for value in values
     )
-    crossed = [axis for axis in suite.axes if axis in under_study or axis in given]
-    counts["interactions"] = sum(
-        (len(suite.axes[one]) - 1) * (len(suite.axes[other]) - 1)
-        for one, other in itertools.combinations(crossed, 2)
-        if not {one, other} <= given
-    )
+    crossed = {axis: under_study.get(axis, suite.axes[axis][1:]) for axis in suite.axes}
+    for one, other in itertools.combinations(suite.axes, 2):
+        planned = {(cell.axes[one], cell.axes[other]) for cell in grid}
+        a0, b0 = suite.axes[one][0], suite.axes[other][0]
+        counts["interactions"] += not {one, other} <= given and sum(
+            {(a, b), (a0, b), (a, b0), (a0, b0)} <= planned for a in crossed[one] for b in crossed[other]
+        )
     first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != suite.axes.keys()]
     counts["cells against the first"] = sum(
         cell is not first and (None, frozenset((cell.label, first.label))) not in expected_of for cell in outside
@@ -71,11 +72,12 @@ def burden(counts: Mapping[str, int], *, heaviest: bool = False) -> float:
     return sum(count * weights[name] for name, count in counts.items()) / (max if heaviest else min)(asked)
 
 
-def all_exact(suite: ExpandedSuite, axis: str) -> bool:
-    """Whether the values of an axis are equivalent."""
-    if axis not in registry.slots() or registry.reference(axis) is None:
-        return False
-    return all(registry.facts(axis, str(name)).exact for name in suite.axes[axis])
+def compared(suite: ExpandedSuite, axis: str) -> list[Value]:
+    """The values of an axis that are compared with its first: those that are no equivalent implementations of it."""
+    first, *others = suite.axes[axis]
+    if axis not in registry.slots() or registry.reference(axis) is None or not registry.facts(axis, str(first)).exact:
+        return others
+    return [value for value in others if not registry.facts(axis, str(value)).exact]
 
 
 def _paired(suite: ExpandedSuite) -> bool:
@@ -101,7 +103,7 @@ def _sentence(suite: ExpandedSuite, counts: dict[str, int], seeds: int, looks: t
                   "difference of two runs")  # fmt: skip
         if spread:  # an effect is one of means over cells, which spread less
             answer += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
-        crossed = [axis for axis, values in suite.axes.items() if len(values) > 1 and not all_exact(suite, axis)]
+        crossed = [axis for axis in suite.axes if compared(suite, axis)]
         if "interactions" in counts and len(crossed) == 2:  # an interaction is of four runs then, and no mean over more
             answer += f"; an interaction must be {math.sqrt(2):.1f} times as large"
     needed = seeds_needed(AT, 1.0, comparisons, **kind)

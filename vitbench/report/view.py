@@ -261,15 +261,21 @@ class View:
         return [axis for axis in self.axes if axis not in equivalent and axis not in self.task_axes]
 
     @cached_property
-    def equivalent_axes(self) -> list[str]:
-        """The axes of whose values every trial has an exact component: they cannot change what is computed."""
+    def equivalents(self) -> dict[str, list[str]]:
+        """Axis → its values that are equivalent implementations, by every trial with one; of two of them or more."""
         having = {
             (axis, frames.level(p.axes.get(axis)), p.exact.get(axis, False)) for p in self.planned for axis in self.axes
         }
-        return [
-            axis for axis, values in self.axes.items()
-            if all((axis, value, True) in having and (axis, value, False) not in having for value in values)
-        ]  # fmt: skip
+        exact = {
+            axis: [v for v in values if (axis, v, True) in having and (axis, v, False) not in having]
+            for axis, values in self.axes.items()
+        }
+        return {axis: values for axis, values in exact.items() if len(values) > 1}
+
+    @cached_property
+    def equivalent_axes(self) -> list[str]:
+        """The axes all of whose values are equivalent: they cannot change what is computed."""
+        return [axis for axis, values in self.equivalents.items() if len(values) == len(self.axes[axis])]
 
     @cached_property
     def task_axes(self) -> list[str]:

@@ -329,11 +329,14 @@ def _to_decide(view: View) -> str:
 
 
 def _equivalent(view: View) -> str:
-    if not view.equivalent_axes or view.noise is None:
+    if not view.equivalents or view.noise is None:
         return ""
     floor = view.noise.largest
     how = f"differ by up to {fixed(floor, 2)} points" if floor else "agree to the last digit"
-    named = enumerated([escape(view.axis_names[axis]) for axis in view.equivalent_axes])
+    named = enumerated([
+        escape(view.axis_names[axis] + ("" if axis in view.equivalent_axes else f" {enumerated(values)}"))
+        for axis, values in view.equivalents.items()
+    ])  # fmt: skip
     return f"**Equivalent implementations** ({named}) {how} in accuracy."
 
 
