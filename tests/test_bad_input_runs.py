@@ -110,8 +110,11 @@ def study_of(folder: Path) -> Path:
 
 def test_i25_results_of_another_suite_are_not_mixed(tmp_path: Path) -> None:
     study_of(tmp_path / "theirs")
-    message = refused_here(tmp_path, "run", suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
-    assert message == 'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
+    for command in ("run", "plan"):
+        message = refused_here(tmp_path, command, suite_file(tmp_path), "--results", "theirs", "--device", "cpu")
+        assert message == (
+            'vitbench: theirs: holds the study "other", not "small"; choose another folder with --results\n'
+        )
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def error(folder: Path, *overrides: str, text: str = "") -> str:
         ("axes.depth=[1, true]", "axes.depth: must be an integer, got boolean true"),
         ("axes.depth=3", "axes.depth: must be an array of values, got integer 3"),
         ("train.seeds=[]", "train.seeds: must be an array of 1 or more values"),
+        ("train.seeds=-3", "train.seeds: must be > 0, got integer -3"),
         ("train.optimizer=adamm", 'train.optimizer: "adamm" is not allowed; did you mean "adam"?'),
         ("model.image_size=[32]", "model.image_size: must be"),
         ("model.preset=vit-x", 'model.preset: "vit-x" is no preset; did you mean "vit-s/16"?'),

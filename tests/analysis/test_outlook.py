@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from vitbench.analysis.outlook import burden, families, outlook
-from vitbench.analysis.power import power
+from vitbench.analysis.power import equality_power, power
 from vitbench.config import read_suite
 
 SUITE = """
@@ -109,6 +109,8 @@ def test_the_weights_of_claims_count_in_the_smallest_effect(tmp_path: Path) -> N
     (sentence,) = read(tmp_path, "".join([SUITE.replace('question = "?"', 'question = "?"\nmargin = 1'), *claims]))
     assert sentence.startswith("1 claim, 1 claim of equality, 1 effect of an axis, 2 interactions, 8 seeds: ")
     assert power(float(sentence.split("time is ")[1].split()[0]), 8, 2 + 0.25 + 1 + 2) == pytest.approx(0.8, abs=0.01)
+    spread = float(sentence.split("within 1 points, where that deviation is at most ")[1].split()[0])
+    assert equality_power(0.0, 1 / spread, 8, (2 + 0.25 + 1 + 2) / 2) == pytest.approx(0.8, abs=0.02)
     alone = burden({"claims": 3}), burden({"claims of equality": 2})
     assert alone == (3, 2) and burden({"claims": 1, "claims of equality": 4}) == 1.5
 

@@ -64,6 +64,8 @@ def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:
     own, shipped = tomllib.loads(text), SHIPPED["pooling"]
     assert own == {**shipped, "suite": {**shipped["suite"], "name": "mine"}}
     assert here("plan", "mine.toml", "--small", cwd=tmp_path).returncode == 0
+    nowhere = here("init", "mine", cwd=Path("/proc"))  # nobody can make a file there
+    assert nowhere.returncode == 2 and nowhere.stderr.startswith("vitbench: mine.toml: cannot be written: ")
     again = here("init", "mine", cwd=tmp_path)
     assert again.returncode == 2 and "exists already" in again.stderr and (tmp_path / "mine.toml").read_text() == text
     assert here("init", "../mine", cwd=tmp_path).returncode == 2

@@ -233,6 +233,27 @@ def test_how_fast_training_is_stands_on_the_first_screen_where_it_was_asked(peak
         assert [float(row[2]) for row in table.rows] == pytest.approx(speeds, abs=0.005)
 
 
+def test_speeds_of_runs_that_shared_the_machine_are_not_on_the_first_screen(tmp_path: Path) -> None:
+    def measured(values: Values) -> Values:
+        return values.model_copy(update={"peak_flops_per_s": 1e12}) if isinstance(values, TrainValues) else values
+
+    view = View(build(tmp_path, factorial(AXES, time=False, seeds=(0, 1, 2), changed=measured, apart=0.1)))
+    assert not [block for block in first_screen(view) if isinstance(block, Table)]
+    assert "Throughput of training: runs shared the machine" in text_of(view)
+
+
+def test_what_failed_and_what_has_not_run_is_named_on_the_first_screen(tmp_path: Path) -> None:
+    def state(cell: CellPlan, kind: str, seed: int) -> tuple[str, str]:
+        return {("post", 1): "diverged", ("pre", 2): "pending"}.get((cell.axes["norm"], seed), "ok"), ""
+
+    view = View(build(tmp_path, factorial({"norm": ("pre", "post")}, seeds=range(4), time=False, state=state)))
+    assert "Failed: 1 of 8 trials, of post. Not run yet: 1 of 8 trials, of pre." in text_of(view)
+
+
+def test_a_study_of_goals_is_answered_by_them() -> None:
+    assert plain(summary.answer(reference("speedrun-h200"))).startswith("Goals reached: 90.0 %: yes, in 52.0 s ")
+
+
 def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:
     """Corrected over all ratios of the study, anew; of what is unstable, what has a wide interval alone is counted."""
     view = reference("attention-timing-cpu")

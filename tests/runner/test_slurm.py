@@ -200,6 +200,16 @@ def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: 
     assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
 
 
+@slow
+def test_each_look_is_shared_out_among_jobs(runs: Runs) -> None:
+    """Jobs run what is planned when they begin: what results ask for further is submitted by whoever waits for them."""
+    looks = ("--set", "train.seeds={ at_most = 8, looks = [4, 8] }", "--set", 'axes.norm=["pre", "post"]')
+    done = runs.run(*looks, *ONE_CPU, *JOBS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert runs.states() == {"ok": 16}, "a difference of untrained models is open to the last"
+    assert done.stdout.count("submitted 2 local jobs") == 2, done.stdout
+
+
 def refused(*arguments: str) -> str:
     """The message of a command that must end with exit status 2."""
     done = here(*arguments)
@@ -253,6 +263,26 @@ def test_slurm_is_asked_for_what_a_trial_needs(tmp_path: Path, monkeypatch: pyte
     assert f"output={tmp_path}/study/slurm/%A_%a/%A_%a_0_log.out" in asked
     (srun,) = [line for line in lines if line.startswith("srun ")]
     assert "--cpus-per-task=4" in srun, "srun does not take it over from the job"
+
+
+def test_a_ctrl_c_while_jobs_are_submitted_waits_until_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal it goes to sbatch, too, which would end and leave jobs in the queue that nobody knows."""
+    (tmp_path / "bin").mkdir()
+    both = "for each in (os.getppid(), os.getpid()): os.kill(each, signal.SIGINT)"
+    then = f"shutil.copy(sys.argv[1], {str(tmp_path / 'batch')!r}); print('job 7')"
+    for name, body in {"srun": "", "sbatch": f"import os, shutil, signal, sys\n{both}\n{then}"}.items():  # sh unblocks
+        (tmp_path / "bin" / name).write_text(f"#!{sys.executable}\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    caught = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
+    try:
+        assert batch_file(tmp_path, "cpu", Resources(), {"cpus_per_task": 1}, 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caught == [signal.SIGINT]
 
 
 def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(

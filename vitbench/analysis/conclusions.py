@@ -1,8 +1,8 @@
 """A study's conclusions: verdicts on what its axes do, how they interact, and the hypotheses that it puts to the test.
 
-All of them are one family for Holm's correction, in which hypotheses weigh most. A value that is an equivalent
-implementation of the one that it would be compared with is in no table of effects: they compute the same function, and
-what differs between them is noise by construction.
+All of them are one family for Holm's correction, in which hypotheses weigh most. Axes whose values are all equivalent
+implementations are in no table of effects: they compute the same function, and what differs between them is noise by
+construction. Nor is a value of another axis whose runs with further seeds are those of what it is compared with.
 """
 
 import itertools
@@ -124,8 +124,8 @@ def conclude(
     def parts_of(runs: Runs) -> list[list[Comparison]]:
         return [
             [_of_hypothesis(runs, axes, hypothesis) for hypothesis in hypotheses],
-            [each for names in wanted if (each := effect(runs, axes, *names)).key and not each.equivalent],
-            [each for pair in pairs for each in interactions(runs, axes, *pair) if not each.equivalent],
+            [each for names in wanted if (each := effect(runs, axes, *names)).key and not each.lent],
+            [each for pair in pairs for each in interactions(runs, axes, *pair) if not each.lent],
             one_at_a_time(runs, cells) if cells else [],
         ]
 

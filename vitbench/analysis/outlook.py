@@ -8,7 +8,7 @@ from vitbench import registry
 from vitbench.analysis.design import images, task_axes
 from vitbench.analysis.looks import able, levels
 from vitbench.analysis.multiplicity import ALPHA, seeds_for, weight
-from vitbench.analysis.power import POWER, seeds_needed, smallest_effect
+from vitbench.analysis.power import POWER, seeds_needed, smallest_effect, smallest_margin
 from vitbench.config.base import by_identity
 from vitbench.config.suite import ExpandedSuite, Value, as_text
 
@@ -65,19 +65,29 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def burden(counts: Mapping[str, int], *, heaviest: bool = False) -> float:
-    """All weights over the lightest of what is asked, or the heaviest; as if none outside the grid were equivalent."""
-    weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name)) for name in counts}
+def burden(counts: Mapping[str, int], *, heaviest: bool = False, equality: bool = False) -> float:
+    """All weights over the lightest of what is asked, or the heaviest; as if none outside the grid were equivalent.
+
+    With ``equality`` they are those of being shown to be equal, over that of a claim of it.
+    """
+    weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name), equality=equality) for name in counts}
+    if equality:
+        return sum(count * weights[name] for name, count in counts.items()) / weights[EQUALITY]
     asked = [weights[name] for name in counts if name != EQUALITY] or [weights[EQUALITY]]
     return sum(count * weights[name] for name, count in counts.items()) / (max if heaviest else min)(asked)
 
 
 def compared(suite: ExpandedSuite, axis: str) -> list[Value]:
-    """The values of an axis that are compared with its first: those that are no equivalent implementations of it."""
+    """The values of an axis that are compared with its first: none where all are equivalent implementations.
+
+    Where one of those is trained for all, the others of them are not compared with it beside further values either.
+    """
     first, *others = suite.axes[axis]
     if axis not in registry.slots() or registry.reference(axis) is None or not registry.facts(axis, str(first)).exact:
         return others
-    return [value for value in others if not registry.facts(axis, str(value)).exact]
+    apart = [value for value in others if not registry.facts(axis, str(value)).exact]
+    every = any(cell.train.implementations == "all" for cell in suite.cells if cell.train)
+    return others if apart and every else apart
 
 
 def _paired(suite: ExpandedSuite) -> bool:
@@ -106,6 +116,10 @@ def _sentence(suite: ExpandedSuite, counts: dict[str, int], seeds: int, looks: t
         crossed = [axis for axis in suite.axes if compared(suite, axis)]
         if "interactions" in counts and len(crossed) == 2:  # an interaction is of four runs then, and no mean over more
             answer += f"; an interaction must be {math.sqrt(2):.1f} times as large"
+        if EQUALITY in counts and suite.info.margin:
+            wide = smallest_margin(seeds, burden(counts, equality=True), alpha, paired=kind["paired"])
+            answer += (f"; equal arms are shown to be equal, within {suite.info.margin:g} points, where that deviation "
+                       f"is at most {suite.info.margin / wide:.2f} points")  # fmt: skip
     needed = seeds_needed(AT, 1.0, comparisons, **kind)
     if needed and needed >= seeds:
         answer += f"; {needed + 1} seeds would find one of {AT:g} standard deviations with a run lost"

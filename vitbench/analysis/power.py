@@ -96,10 +96,27 @@ def smallest_effect(
 
     if not reachable(n, comparisons, alpha, paired=paired, permutation=permutation):
         return math.inf
+    return _least(shown)
+
+
+def smallest_margin(n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False) -> float:
+    """The smallest margin within which n seeds show equal arms to be equal with a power of ``POWER``.
+
+    In standard deviations of the difference of two runs; infinite where there are too few seeds for any.
+    """
+
+    def enough(margin: float) -> bool:
+        return equality_power(0.0, margin, n, comparisons, alpha, paired=paired) >= POWER
+
+    return _least(enough) if enough(LARGEST_EFFECT) else math.inf
+
+
+def _least(enough: Callable[[float], bool]) -> float:
+    """The least size from which on something is enough, which the largest is."""
     low, high = 0.0, LARGEST_EFFECT
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (low, middle) if shown(middle) else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 

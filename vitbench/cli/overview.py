@@ -41,7 +41,7 @@ def print_plan(
     cost is given for them and for all that there may be.
     """
     folder = study_folder(suite, results)
-    study = StudyFolder.read(folder) if (folder / "study.json").exists() else None
+    study = StudyFolder.of_suite(folder, suite.info.name)
     states = study.attempts() if study else {}
     planned_with = functools.partial(plan, suite, device_kind(device), records=decisive(study) if study else {})
     info = planned_with(wanted=wanted_in(folder, looked))

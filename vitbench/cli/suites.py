@@ -22,7 +22,7 @@ def suites(names: tuple[str, ...]) -> None:
     console = Terminal(soft_wrap=False)
     if not names:
         table = Table("suite", "small form", box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
-        table.add_column("question", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("question", ratio=1)
         for each in map(shipped.described, shipped.names()):
             table.add_row(Text(each.name, style="bold"), "--small" if each.small else "", Text(each.question))
         console.print(table)
@@ -53,6 +53,8 @@ def init(name: str, source: str) -> None:
             stream.write(renamed)
     except FileExistsError as error:
         raise UserError(f"{file}: exists already, and is left as it is") from error
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
     Terminal().print(escape(f"{file}: change what you like, then `vitbench plan {file}` and `vitbench run {file}`"))
 
 

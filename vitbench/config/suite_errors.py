@@ -107,6 +107,8 @@ def _fields_of(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
 
 
 def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: tuple[str, ...]) -> str:
+    # Of a union, the member that takes such a value and no number so large or small says what is wrong.
+    details = [each for each in details if each["type"] in LIMITS] or details
     detail = details[0]
     kind, given, context = detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "extra_forbidden":

@@ -142,8 +142,7 @@ def render_all(folders: Sequence[Path], out: Path, exports: Sequence[str] = (), 
 def _row(view: View, name: str) -> dict[str, Md]:
     facts, page = summary.facts(view), PurePosixPath(f"/{name}/index.html").as_uri().removeprefix("file:///")
     return {
-        "study": Md(f"[{escape(name)}]({page})"),
-        "question": escape(view.study.info.suite.question),
+        "study": Md(f"**[{escape(name)}]({page})** {escape(view.study.info.suite.question)}"),
         "answer": summary.answer(view),
         **{key: escape(facts.get(key, NOTHING)) for key in ("data", "device", "date")},
     }

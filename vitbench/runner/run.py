@@ -136,7 +136,7 @@ def _session(
 
         return planner
 
-    before = StudyFolder.read(folder) if (folder / "study.json").exists() else None
+    before = StudyFolder.of_suite(folder, suite.info.name)
     records = decisive(before) if before else {}
     trained_on = list(dict.fromkeys(c.data for c in suite.cells if c.train)) if "train" in options.kinds else []
     planner = None if trained_on else planner_on(None)

@@ -72,6 +72,18 @@ class StudyFolder:
         return cls(path, info)
 
     @classmethod
+    def of_suite(cls, path: Path, name: str) -> "StudyFolder | None":
+        """The study of a suite in a folder; None where there is none yet. Raises StudyError where it is another's."""
+        if not (path / "study.json").exists():
+            return None
+        study = cls.read(path)
+        if study.info.suite.name != name:
+            raise StudyError(
+                f'{path}: holds the study "{study.info.suite.name}", not "{name}"; choose another folder with --results'
+            )
+        return study
+
+    @classmethod
     def start(cls, path: Path, info: StudyInfo, *, planned_elsewhere: Collection[str] = ()) -> "StudyFolder":
         """Begin a study in a folder, or continue the one that is there.
 
@@ -89,19 +101,14 @@ class StudyFolder:
         Raises:
             StudyError: where the folder cannot be written or holds a study of another suite or other data.
         """
-        known = cls.read(path).info if (path / "study.json").exists() else None
-        if known is not None:
-            if known.suite.name != info.suite.name:
-                raise StudyError(
-                    f'{path}: holds the study "{known.suite.name}", not "{info.suite.name}"; '
-                    f"choose another folder with --results"
-                )
-            if known.data_identity and info.data_identity and known.data_identity != info.data_identity:
-                raise StudyError(
-                    f"{path}: was made with the data {known.data_name} ({known.data_identity}); the data now are "
-                    f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
-                    f"--results, or bring back the data"
-                )
+        before = cls.of_suite(path, info.suite.name)
+        known = before.info if before else None
+        if known and known.data_identity and info.data_identity and known.data_identity != info.data_identity:
+            raise StudyError(
+                f"{path}: was made with the data {known.data_name} ({known.data_identity}); the data now are "
+                f"{info.data_name} ({info.data_identity}). A study never mixes data: choose another folder with "
+                f"--results, or bring back the data"
+            )
         study = cls(path, info)
         try:
             (path / "records").mkdir(parents=True, exist_ok=True)

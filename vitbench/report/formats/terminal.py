@@ -134,7 +134,7 @@ def _forest(forest: Forest, width: int) -> Iterator[RenderableType]:
     widths = {heads[0]: needs[0], "": room, **dict(zip(heads[1:], needs[1:], strict=True))}
     if stacked := room < LEAST_BAR:
         room = max(LEAST_BAR, width - max(needs[1:]) - 2 * GAP)
-        widths = {heads[0]: room, heads[-1]: max(needs[1:])}
+        widths = {heads[0]: room, f"{heads[1]} and {heads[2]}": max(needs[1:])}
     axis = Axis((row.bar for row in forest.rows), forest.scale)
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
     for head, given in widths.items():

@@ -239,7 +239,7 @@ def axes_frame(view: View) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def published(view: View, group: Group) -> list[Block]:
+def published(view: View, group: Group) -> list[Table]:
     """Published and measured side by side, accuracy and images a second; nothing where the suite names no number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published_source"].notna()]
     timed = rows["published_images_per_s"].notna().any()
@@ -261,6 +261,7 @@ def published(view: View, group: Group) -> list[Block]:
             apart = signed(result[MEAN] - row["published"], view.decimals) if known else NOTHING
             line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
         lines.append(line | {"source": escape(row["published_source"])})
-    caption = f"Published accuracy and what was measured{group.on}."
+    form = ", in the suite's small form, which is another setting" if view.small else ""
+    caption = f"Published accuracy and what was measured{group.on}{form}."
     right = {name for line in lines for name in line} - {"cell", "source"}
     return [table(lines, right, caption=escape(caption), optional={"seeds", "source"})] if lines else []

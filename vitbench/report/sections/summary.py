@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
+from vitbench.analysis.factorial import ABSENT
 from vitbench.report.cost import by_axis
 from vitbench.report.cost.speed import Beside, beside_baseline, heat_map
 from vitbench.report.document import Bar, Block, Byline, Chips, Forest, ForestRow, Note, Scale, table
@@ -95,7 +96,17 @@ def facts(view: View) -> dict[str, str]:
 
 
 def answer(view: View) -> Md:
-    """The verdicts in a line: what is better or worse, and how many comparisons are left."""
+    """The answer in a line: which goals are reached, what is apart from published numbers, or the verdicts.
+
+    Of those what is better or worse, and how many comparisons are left.
+    """
+    if goals := time_to_accuracy.in_short(view):
+        return goals[0]
+    tables = [each for group in view.groups for each in accuracy.published(view, group)]
+    if tables and view.train["published_source"].notna().all():
+        lines = [dict(zip(each.columns, row, strict=True)) for each in tables for row in each.rows]
+        parts = [f"{line['cell']} {line['difference (points)']}" for line in lines]
+        return Md(f"**Measured less published, points:** {'; '.join(parts)}")
     rows = [row for conclusions in view.conclusions for row in effects.rows_of(view, conclusions)]
     rows = [row for row in rows if row.family in ("effects", "variants") and row.judged.n]
     if not rows:
@@ -218,6 +229,8 @@ def _throughput(view: View, group: Group) -> list[Block]:
     cells = cells[cells["of_peak"].notna()]
     if len(cells) < 2:
         return []
+    if not view.contention[group.device].alone:
+        return [Md(f"**Throughput of training:** {accuracy.NOT_ALONE[0].lower()}{accuracy.NOT_ALONE[1:]}")]
     first = cells.iloc[0]
     rows = cells.sort_values("train_images_per_s", ascending=False).head(MOST).to_dict("records")
     lines = [
@@ -257,6 +270,8 @@ def _beside(view: View, timings: Sequence[Beside], files: Files) -> list[Block]:
 
 def _counted(timings: Sequence[Beside]) -> Md:
     """Number of the settings in which each cell is shown to be faster or slower than the baseline."""
+    if not any(math.isfinite(each.p_holm) for each in timings):
+        return Md("**Speeds are not tested:** too few samples for an interval.")
     bases = {each.base for each in timings}
     names, tested = {}, Counter(each.name for each in timings)
     for word in ("faster", "slower"):
@@ -341,7 +356,15 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    parts = []
+    """What has no result: failed, not run yet, not supported, or waiting for its tuning."""
+    parts, states = [], view.trials["state"]
+    for left, what in (
+        (~states.isin({*ABSENT, "unsupported"}), "Failed"),
+        (states.isin(ABSENT - {"ok"}), "Not run yet"),
+    ):
+        if left.any():
+            which = listed(list(view.trials.loc[left, "cell"].unique()), MOST_NAMED)
+            parts.append(f"**{what}:** {left.sum():,} of {plural(len(states), 'trial')}, of {which}.")
     refused = view.trials[view.trials["state"] == "unsupported"]
     touched = set(refused["cell"])
     without = touched - set(view.trials.loc[view.trials["state"] != "unsupported", "cell"])

@@ -35,14 +35,15 @@ def section(view: View, files: Files) -> list[Block]:
     return [EXPLAINED, *tables, *shared, *without, Md(f"As numbers: {link}.")]
 
 
-def in_short(view: View) -> list[Block]:
+def in_short(view: View) -> list[Md]:
     """A sentence on which goals are reached and in what time."""
     goals = []
     for row in frame(view).to_dict("records"):
         beside = "" if view.contention[row["device"]].alone else ", beside other runs"
         after = f", in {significant(row['training_seconds_mean'])} s of training{beside}" if row["reached"] else ""
         goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])})")
-    return [Md(f"**Goals reached:** {'; '.join(goals)}.")] if goals else []
+    form = ", in the suite's small form" if view.small else ""
+    return [Md(f"**Goals reached{form}:** {'; '.join(goals)}.")] if goals else []
 
 
 def _reached(row: Mapping[Any, Any]) -> str:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from vitbench.runner.backends.backend import BackendError, BackendOptions
@@ -87,7 +88,7 @@ class SlurmBackend:
         cpus = parameters.get("slurm_cpus_per_task", parameters["cpus_per_task"])
         try:
             self.executor.update_parameters(**{"slurm_srun_args": [f"--cpus-per-task={cpus}"], **parameters})
-            with self.executor.batch():
+            with _unbroken(), self.executor.batch():
                 jobs = [self.executor.submit(Pilot(command)) for _ in range(count)]
         except Exception as error:  # submitit and sbatch raise all kinds
             raise BackendError(f"--launcher slurm: jobs cannot be submitted: {error}") from error
@@ -108,6 +109,16 @@ class SlurmBackend:
 
     def close(self) -> None:
         """Jobs are the queue's."""
+
+
+@contextlib.contextmanager
+def _unbroken() -> Iterator[None]:
+    """A Ctrl-C waits: it would end sbatch, whose jobs may be in the queue by then, and nobody would cancel them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which a program that is started here inherits
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def submit_study(session: Session, backend: SlurmBackend, leases: Leases) -> None:
