@@ -52,8 +52,13 @@ def planned_by(line: list[str], wanted: Wanted = nothing_seen) -> StudyInfo:
     return plan(suite, asked["device"], kinds=ONLY[only] if only else KINDS, wanted=wanted)
 
 
-@pytest.mark.xdist_group("archives")  # unpacking and decoding 60,000 images takes longer than all the plans
-@pytest.mark.parametrize("folder", STUDIES, ids=lambda p: p.name)
+def slow_if_large(folder: Path) -> list[pytest.MarkDecorator]:
+    """Unpacking and decoding 60,000 images takes longer than all the plans."""
+    return [pytest.mark.slow] if "cifar10-jpeg" in (folder / "study.json").read_text() else []
+
+
+@pytest.mark.xdist_group("archives")
+@pytest.mark.parametrize("folder", [pytest.param(p, id=p.name, marks=slow_if_large(p)) for p in STUDIES])
 def test_the_command_of_a_reference_study_plans_its_trials(
     folder: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
