@@ -82,7 +82,7 @@ def forked(function: str, *arguments: object) -> Any:
         except EOFError:
             reason = "a process that was asked for devices or images has ended without an answer"
             answer, error = None, RuntimeError(reason)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         end_server()  # and with it the process, whether it has started or is still to
         raise
     finally:

@@ -3,6 +3,7 @@
 import os
 import pkgutil
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def run_suite(
         address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
     )  # fmt: skip
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
-    with closing(open_backend(backend_options)) as backend:
+    with _ended_in_order(), closing(open_backend(backend_options)) as backend:
         session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
         with _signals(stop), _writable(folder), Leases(folder / "leases", options.heartbeat_s) as leases:
             run(session, backend, leases)
@@ -232,6 +233,16 @@ def _writable(folder: Path) -> Iterator[None]:
             f"{path}: cannot be written: {error.strerror or error}; what was running is ended, and the same command "
             f"goes on from here"
         ) from error
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM ends planning as a Ctrl-C does: what has been started by then is ended, too, without a word."""
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
