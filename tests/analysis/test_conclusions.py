@@ -99,6 +99,21 @@ def test_all_tables_of_a_report_are_one_family_and_a_claim_that_is_an_effect_cou
     assert norm.mean == claim.mean == -turned_claim.mean
 
 
+def test_twins_that_one_stands_for_are_in_no_family_whatever_has_run(tmp_path) -> None:
+    axes: dict[str, Sequence[str]] = {"patching": ("conv", "einops", "einops_layernorm"), "norm": ("pre", "post")}
+    plan = factorial(axes, seeds=range(6), time=False)
+    for number, missing in enumerate(("none", "einops", "conv")):  # of which nothing has run
+        plan.state = lambda cell, kind, seed, missing=missing: (
+            "pending" if cell.axes["patching"] == missing else "ok", ""
+        )  # fmt: skip
+        (runs,) = runs_of(trials_frame(build(tmp_path / str(number), plan)), axes)
+        for once, values in ((True, ["einops_layernorm"]), (False, ["einops", "einops_layernorm"])):
+            conclusions = conclude(runs, axes, axes, margin=None, noise_floor=None, once=once)
+            apart = [each.value for each in conclusions.effects if each.axis == "patching"]
+            assert missing == "conv" or apart == values
+            assert {each.family for each in conclusions.judged} == {2 * len(values) + 1}
+
+
 def test_which_arms_are_paired_is_told_by_the_specification_alone(tmp_path) -> None:
     """Arms of one start and equivalent implementations are paired, whatever their results."""
     axes: dict[str, Sequence[str]] = {"attention": ("batched", "sdpa"), "norm": ("pre", "post")}

@@ -47,12 +47,6 @@ def test_a_choice_of_cells_is_a_family_of_what_it_compares() -> None:
     grid = [f"conv · batched · {rest}" for rest in ("pre · learned", "pre · none", "post · learned")]
     suite = read_suite(REPOSITORY / "ablations" / "components.toml", only=grid)
     assert families(suite) == {"effects of axes": 2}
-    assert suite.axes == {
-        "patching": ("conv",),
-        "attention": ("batched",),
-        "norm": ("pre", "post"),
-        "positions": ("learned", "none"),
-    }
 
 
 def test_the_smallest_effect_is_the_one_with_the_power_that_is_said(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.report.builders import SMALL, CellPlan, Values, blank, build, factorial, reference
+from tests.report.builders import SMALL, CellPlan, Plan, Values, blank, build, factorial, reference
 from tests.report.markdown import Shown, tables
 from vitbench.analysis.multiplicity import ALPHA, holm
+from vitbench.config.suite import Published
 from vitbench.config.trial import TrainTrial
 from vitbench.report.document import Block, Chips, Document, Forest, ForestRow, Note, Table
 from vitbench.report.output import Files
@@ -247,7 +248,20 @@ def test_what_failed_and_what_has_not_run_is_named_on_the_first_screen(tmp_path:
         return {("post", 1): "diverged", ("pre", 2): "pending"}.get((cell.axes["norm"], seed), "ok"), ""
 
     view = View(build(tmp_path, factorial({"norm": ("pre", "post")}, seeds=range(4), time=False, state=state)))
-    assert "Failed: 1 of 8 trials, of post. Not run yet: 1 of 8 trials, of pre." in text_of(view)
+    assert "Failed: 1 of 8 trials, of post. Not finished yet: 1 of 8 trials, of pre." in text_of(view)
+
+
+@pytest.mark.parametrize("numbers", [(64.0, 41.5), (64.0, None)])
+def test_a_study_of_published_cells_is_answered_by_what_is_apart(
+    numbers: tuple[float | None, ...], tmp_path: Path
+) -> None:
+    known = [Published(test_accuracy=number, train_images_per_s=5.0, source="a paper") for number in numbers]
+    one, two = known
+    cells = [CellPlan("one", {"heads": 1}, published=one), CellPlan("two", {"heads": 2}, published=two)]
+    plan = Plan(cells, seeds=(0, 1), time=False, accuracy=lambda cell, _: 40.0)
+    text = plain(summary.answer(View(build(tmp_path, plan))))
+    apart = f"Measured less published, points: one {MINUS}24.0; two {MINUS}1.5"
+    assert (text == apart) == (None not in numbers), "a cell without such a number is compared with the others"
 
 
 def test_a_study_of_goals_is_answered_by_them() -> None:

@@ -2,7 +2,7 @@
 
 All of them are one family for Holm's correction, in which hypotheses weigh most. Axes whose values are all equivalent
 implementations are in no table of effects: they compute the same function, and what differs between them is noise by
-construction. Nor is a value of another axis whose runs with further seeds are those of what it is compared with.
+construction. Nor are equivalent values of any other axis, unless all of them are trained with every seed.
 """
 
 import itertools
@@ -85,6 +85,7 @@ def conclude(
     runs: Runs, axes: Mapping[str, Sequence[str]], scientific: Collection[str], *,
     task_axes: Collection[str] = (), hypotheses: Sequence[Hypothesis] = (), cells: Sequence[str] = (),
     margin: float | None, noise_floor: float | None, test: Test | None = None, looking: Looking | None = None,
+    once: bool = False,
 ) -> Conclusions:  # fmt: skip
     """Everything that is to be compared, judged as one family.
 
@@ -102,6 +103,7 @@ def conclude(
         noise_floor: see the same.
         test: see the same.
         looking: the looks of the plan; None where it has none.
+        once: whether of equivalent implementations one is trained for all.
     """
     wanted = [
         (axis, value, against)
@@ -121,11 +123,15 @@ def conclude(
     hypotheses = [h for h in hypotheses if h.axis is not None or {h.value, h.against} <= runs.number.keys()]
     cells = [cell for cell in cells if cell in runs.number]
 
+    def is_asked(each: Comparison) -> bool:
+        """By the plan alone, so that no result changes the family."""
+        return bool(each.key) and not (once and each.equivalent)
+
     def parts_of(runs: Runs) -> list[list[Comparison]]:
         return [
             [_of_hypothesis(runs, axes, hypothesis) for hypothesis in hypotheses],
-            [each for names in wanted if (each := effect(runs, axes, *names)).key and not each.lent],
-            [each for pair in pairs for each in interactions(runs, axes, *pair) if not each.lent],
+            [each for names in wanted if is_asked(each := effect(runs, axes, *names))],
+            [each for pair in pairs for each in interactions(runs, axes, *pair) if is_asked(each)],
             one_at_a_time(runs, cells) if cells else [],
         ]
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vitbench import registry
 from vitbench.analysis.design import images, task_axes
@@ -37,7 +37,8 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     grid = [cell for cell in suite.cells if cell.axes.keys() == suite.axes.keys()]
     identity = by_identity(images)
     given = task_axes((cell.axes, identity(cell.data, cell.model.num_classes)) for cell in grid)
-    under_study = {axis: compared(suite, axis) for axis in suite.axes if axis not in given}
+    axes = planned_axes(suite)
+    under_study = {axis: values for axis, values in compared(suite, axes).items() if axis not in given}
     expected_of: dict[tuple[object, ...], str] = {}
     for hypothesis in suite.facts:
         expected_of.setdefault(
@@ -47,16 +48,17 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     counts[EQUALITY] = sum(expected == "equal" for expected in expected_of.values())
     counts["claims"] = len(expected_of) - counts[EQUALITY]
     counts["effects of axes"] = sum(
-        (axis, frozenset((as_text(value), as_text(suite.axes[axis][0])))) not in expected_of
+        (axis, frozenset((as_text(value), as_text(axes[axis][0])))) not in expected_of
         for axis, values in under_study.items()
         for value in values
     )
-    crossed = {axis: under_study.get(axis, suite.axes[axis][1:]) for axis in suite.axes}
-    for one, other in itertools.combinations(suite.axes, 2):
+    crossed = {axis: under_study.get(axis, values[1:]) for axis, values in axes.items()}
+    for one, other in itertools.combinations(axes, 2):
         planned = {(cell.axes[one], cell.axes[other]) for cell in grid}
-        a0, b0 = suite.axes[one][0], suite.axes[other][0]
         counts["interactions"] += not {one, other} <= given and sum(
-            {(a, b), (a0, b), (a, b0), (a0, b0)} <= planned for a in crossed[one] for b in crossed[other]
+            {(a, b), (axes[one][0], b), (a, axes[other][0]), (axes[one][0], axes[other][0])} <= planned
+            for a in crossed[one]
+            for b in crossed[other]
         )
     first, outside = suite.cells[0], [c for c in suite.cells if not suite.axes or c.axes.keys() != suite.axes.keys()]
     counts["cells against the first"] = sum(
@@ -77,17 +79,25 @@ def burden(counts: Mapping[str, int], *, heaviest: bool = False, equality: bool 
     return sum(count * weights[name] for name, count in counts.items()) / (max if heaviest else min)(asked)
 
 
-def compared(suite: ExpandedSuite, axis: str) -> list[Value]:
-    """The values of an axis that are compared with its first: none where all are equivalent implementations.
+def planned_axes(suite: ExpandedSuite) -> dict[str, list[Value]]:
+    """Axis → those of its values that a cell of the grid has, which may be a choice of its cells."""
+    grid = {pair for cell in suite.cells if cell.axes.keys() == suite.axes.keys() for pair in cell.axes.items()}
+    return {axis: [value for value in values if (axis, value) in grid] for axis, values in suite.axes.items()}
+
+
+def compared(suite: ExpandedSuite, axes: Mapping[str, Sequence[Value]]) -> dict[str, list[Value]]:
+    """Axis → those of its values that are compared with its first: none where all are equivalent implementations.
 
     Where one of those is trained for all, the others of them are not compared with it beside further values either.
     """
-    first, *others = suite.axes[axis]
-    if axis not in registry.slots() or registry.reference(axis) is None or not registry.facts(axis, str(first)).exact:
-        return others
-    apart = [value for value in others if not registry.facts(axis, str(value)).exact]
     every = any(cell.train.implementations == "all" for cell in suite.cells if cell.train)
-    return others if apart and every else apart
+    others: dict[str, list[Value]] = {}
+    for axis, values in axes.items():
+        slot = axis in registry.slots() and registry.reference(axis) is not None
+        exact = {value for value in values if slot and registry.facts(axis, str(value)).exact}
+        twins = exact if len(exact) == len(values) or (not every and values[0] in exact) else set[Value]()
+        others[axis] = [value for value in values[1:] if value not in twins]
+    return others
 
 
 def _paired(suite: ExpandedSuite) -> bool:
@@ -113,8 +123,8 @@ def _sentence(suite: ExpandedSuite, counts: dict[str, int], seeds: int, looks: t
                   "difference of two runs")  # fmt: skip
         if spread:  # an effect is one of means over cells, which spread less
             answer += f", at most {least * math.sqrt(2) * spread:.1f} points (a run's is {spread:g} between seeds)"
-        crossed = [axis for axis in suite.axes if compared(suite, axis)]
-        if "interactions" in counts and len(crossed) == 2:  # an interaction is of four runs then, and no mean over more
+        crossed = sum(map(bool, compared(suite, planned_axes(suite)).values()))
+        if "interactions" in counts and crossed == 2:  # an interaction is of four runs then, and no mean over more
             answer += f"; an interaction must be {math.sqrt(2):.1f} times as large"
         if EQUALITY in counts and suite.info.margin:
             wide = smallest_margin(seeds, burden(counts, equality=True), alpha, paired=kind["paired"])

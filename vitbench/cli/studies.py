@@ -120,6 +120,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
                      "After three missed heartbeats they take over the trials of this one."),
         click.option("--leave-leased", is_flag=True,
                      help="Do not wait for trials that other processes are running."),
+        click.option("--this-look", is_flag=True, hidden=True),
         click.option("--no-wait", is_flag=True,
                      help="Do not wait for a device that another vitbench on this machine is using."),
     )  # fmt: skip
@@ -235,14 +236,15 @@ def time(context: click.Context, /, asked: Asked, **how: Any) -> None:
 
 
 def _options(
-    asked: Asked, *, rerun_changed: bool, heartbeat: float, leave_leased: bool, no_wait: bool, **others: Any
-) -> Options:
+    asked: Asked, *, rerun_changed: bool, heartbeat: float, leave_leased: bool, this_look: bool, no_wait: bool,
+    **others: Any,
+) -> Options:  # fmt: skip
     """How a study is run, of what :func:`run_options` gives a command and of its own options."""
     from vitbench.runner.run import Options  # after the suite is read: a mistake in it is reported before torch loads
 
     return Options(
         asked.device, rerun_changed=rerun_changed, heartbeat_s=heartbeat, leave_leased=leave_leased,
-        patient=not no_wait, **others,
+        this_look=this_look, patient=not no_wait, **others,
     )  # fmt: skip
 
 

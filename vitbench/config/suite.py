@@ -234,15 +234,9 @@ class ExpandedSuite(Strict):
             raise SpecError(
                 [f'--cell "{label}": no cell of {self.file}{nearest(label, known)}{names}' for label in strange]
             )
-        left = [known[label] for label in known if label in labels]
-        values_left = {(axis, value) for cell in left for axis, value in cell.axes.items()}
         return self.model_copy(
             update={
-                "cells": tuple(left),
-                "axes": {
-                    axis: tuple(value for value in values if (axis, value) in values_left) or values
-                    for axis, values in self.axes.items()
-                },
+                "cells": tuple(known[label] for label in known if label in labels),
                 "facts": tuple(f for f in self.facts if f.axis is None and {f.value, f.against} <= set(labels)),
                 "goals": tuple(goal for goal in self.goals if goal.cell in labels),
                 "excluded": (),

@@ -263,19 +263,22 @@ class View:
     @cached_property
     def equivalents(self) -> dict[str, list[str]]:
         """Axis → its values that are equivalent implementations, by every trial with one; of two of them or more."""
-        having = {
-            (axis, frames.level(p.axes.get(axis)), p.exact.get(axis, False)) for p in self.planned for axis in self.axes
-        }
-        exact = {
-            axis: [v for v in values if (axis, v, True) in having and (axis, v, False) not in having]
-            for axis, values in self.axes.items()
-        }
+        exact = {axis: [v for v in values if self._exact[axis].get(v) == {True}] for axis, values in self.axes.items()}
         return {axis: values for axis, values in exact.items() if len(values) > 1}
 
     @cached_property
     def equivalent_axes(self) -> list[str]:
-        """The axes all of whose values are equivalent: they cannot change what is computed."""
-        return [axis for axis, values in self.equivalents.items() if len(values) == len(self.axes[axis])]
+        """The axes all of whose planned values are equivalent: they cannot change what is computed."""
+        return [axis for axis, values in self.equivalents.items() if len(values) == len(self._exact[axis])]
+
+    @cached_property
+    def _exact(self) -> dict[str, dict[str, set[bool]]]:
+        """Axis → planned value → whether the component of a trial that has it is exact, of all trials."""
+        exact: dict[str, dict[str, set[bool]]] = {axis: {} for axis in self.axes}
+        for planned in self.planned:
+            for axis in exact.keys() & planned.axes.keys():
+                exact[axis].setdefault(frames.level(planned.axes[axis]), set()).add(planned.exact.get(axis, False))
+        return exact
 
     @cached_property
     def task_axes(self) -> list[str]:
@@ -298,6 +301,7 @@ class View:
                 runs, self.axes, self.under_study, task_axes=self.task_axes, hypotheses=info.facts,
                 cells=list(dict.fromkeys([*self.judged["cell"].head(1), *outside])), margin=info.suite.margin,
                 noise_floor=self.noise.largest if self.noise else None, test=info.suite.test, looking=self.looking,
+                once=info.implementations == "one",
             )
             for runs in runs_of(self.judged, self.axes)
         ]  # fmt: skip

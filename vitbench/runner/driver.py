@@ -70,8 +70,7 @@ class Driver:
                 if session.stop.signal is None and session.study.info.untuned:
                     session.plan_again()
                 self.all_of("train", lambda pending: self.train(workers, pending, "train"))
-                # What results ask for further is the submitter's to share out among new jobs, where there is one.
-                while session.stop.signal is None and session.more_to_train() and not session.planned_elsewhere:
+                while session.stop.signal is None and not session.this_look and session.more_to_train():
                     self.all_of("train", lambda pending: self.train(workers, pending, "train"))
         if session.stop.signal is None and session.pending("time"):
             with self.backend.timing(self.note_group) as workers:

@@ -55,6 +55,7 @@ class Options:
     command: tuple[str, ...] = ()
     """Arguments of the command that plans the same study, without the device; the study keeps them."""
     leave_leased: bool = False
+    this_look: bool = False  # Whether what results ask for further is another driver's to plan, and to share out
     patient: bool = True  # Whether to wait for a device that another vitbench on this machine has
     rerun_changed: bool = False
     keep_weights: bool = False
@@ -156,7 +157,8 @@ def _session(
     states = study.states()
     session = Session(
         study, trials, reporter, planner, analysis, stop, states, rerun_changed=options.rerun_changed,
-        leave_leased=options.leave_leased, keep_weights=options.keep_weights, planned_elsewhere=elsewhere,
+        leave_leased=options.leave_leased, this_look=options.this_look, keep_weights=options.keep_weights,
+        planned_elsewhere=elsewhere,
     )  # fmt: skip
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")

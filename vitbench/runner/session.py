@@ -63,6 +63,7 @@ class Session:
     rerun_changed: bool = False  # Whether results of other code count as missing
     leave_leased: bool = False
     """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
+    this_look: bool = False  # Whether what results ask for further is left to who submitted this driver as a job
     keep_weights: bool = False  # Whether the weights of what is trained stay with the study
     planned_elsewhere: tuple[str, ...] = ()  # Kinds of trials that another driver plans
 

@@ -239,11 +239,23 @@ def axes_frame(view: View) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
+def less_published(view: View, group: Group) -> dict[str, float]:
+    """Cell → mean test accuracy less the published one, points, of those with both; none of other data."""
+    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["environment"] == group.environment)
+    means = dict(zip(view.by_cell.loc[of_group, "cell"], view.by_cell.loc[of_group, MEAN], strict=True))
+    known = view.train.dropna(subset="published").drop_duplicates("cell")
+    apart = {
+        cell: means[cell] - of for cell, of in zip(known["cell"], known["published"], strict=True) if cell in means
+    }
+    return apart if view.study.info.fallback is None else {}
+
+
 def published(view: View, group: Group) -> list[Table]:
     """Published and measured side by side, accuracy and images a second; nothing where the suite names no number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published_source"].notna()]
     timed = rows["published_images_per_s"].notna().any()
     of_group = (view.by_cell["device"] == group.device) & (view.by_cell["environment"] == group.environment)
+    apart = less_published(view, group)
     results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
     lines = []
     for row in rows.drop_duplicates("cell").to_dict("records"):
@@ -257,9 +269,9 @@ def published(view: View, group: Group) -> list[Table]:
             mark = f" {SURVIVORS}" if state != "ok" else ""
             line["measured (%)"] = Md(f"{spread(result[MEAN], result[STD], view.decimals)}{mark}")
             line["seeds"] = seeds(result["n"], result["planned"])
-            known = not math.isnan(row["published"])
-            apart = signed(result[MEAN] - row["published"], view.decimals) if known else NOTHING
-            line["difference (points)"] = apart if view.study.info.fallback is None else Md("other data")
+            other = NOTHING if view.study.info.fallback is None or math.isnan(row["published"]) else Md("other data")
+            points = apart.get(row["cell"])
+            line["difference (points)"] = other if points is None else signed(points, view.decimals)
         lines.append(line | {"source": escape(row["published_source"])})
     form = ", in the suite's small form, which is another setting" if view.small else ""
     caption = f"Published accuracy and what was measured{group.on}{form}."

@@ -102,10 +102,10 @@ def answer(view: View) -> Md:
     """
     if goals := time_to_accuracy.in_short(view):
         return goals[0]
-    tables = [each for group in view.groups for each in accuracy.published(view, group)]
-    if tables and view.train["published_source"].notna().all():
-        lines = [dict(zip(each.columns, row, strict=True)) for each in tables for row in each.rows]
-        parts = [f"{line['cell']} {line['difference (points)']}" for line in lines]
+    apart = [(group, accuracy.less_published(view, group)) for group in view.groups]
+    if view.train["published"].notna().all() and any(of for _, of in apart):
+        parts = [f"{escape(cell)}{group.on} {signed(points, view.decimals)}" for group, of in apart
+                 for cell, points in of.items()]  # fmt: skip
         return Md(f"**Measured less published, points:** {'; '.join(parts)}")
     rows = [row for conclusions in view.conclusions for row in effects.rows_of(view, conclusions)]
     rows = [row for row in rows if row.family in ("effects", "variants") and row.judged.n]
@@ -360,7 +360,7 @@ def _without_result(view: View) -> str:
     parts, states = [], view.trials["state"]
     for left, what in (
         (~states.isin({*ABSENT, "unsupported"}), "Failed"),
-        (states.isin(ABSENT - {"ok"}), "Not run yet"),
+        (states.isin(ABSENT - {"ok"}), "Not finished yet"),
     ):
         if left.any():
             which = listed(list(view.trials.loc[left, "cell"].unique()), MOST_NAMED)

@@ -41,7 +41,8 @@ def in_short(view: View) -> list[Md]:
     for row in frame(view).to_dict("records"):
         beside = "" if view.contention[row["device"]].alone else ", beside other runs"
         after = f", in {significant(row['training_seconds_mean'])} s of training{beside}" if row["reached"] else ""
-        goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])})")
+        on = f" on {row['device']}" if len(view.train_devices) > 1 else ""
+        goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])}{on})")
     form = ", in the suite's small form" if view.small else ""
     return [Md(f"**Goals reached{form}:** {'; '.join(goals)}.")] if goals else []
 

@@ -150,7 +150,7 @@ def rounds(
     most_rounds, waits = session.study.info.suite.max_attempts + 1, False
     rounds_left = most_rounds
     command = [sys.executable, "-m", "vitbench", *backend.options.repeat, "--only", only, "--leave-leased",
-               "--device", backend.device, "--workers", "1"]  # fmt: skip
+               "--this-look", "--device", backend.device, "--workers", "1"]  # fmt: skip
     while session.stop.signal is None:
         if "tune" in kinds and session.study.info.untuned:
             session.plan_again()
@@ -208,6 +208,7 @@ class Pilot:
 
     def __call__(self) -> int:
         """Run the driver, and return its exit status. A job that is cancelled ends with its signal's."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see :func:`_unbroken`: a local job inherits it
         for number in (signal.SIGTERM, signal.SIGINT):  # submitit lets SIGTERM pass, until SIGKILL comes
             signal.signal(number, self.end)
         # A group of its own: what ends the job is sent to its whole group, and the driver gets it once, by stop.
