@@ -67,14 +67,18 @@ def families(suite: ExpandedSuite) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def burden(counts: Mapping[str, int], *, heaviest: bool = False, equality: bool = False) -> float:
-    """All weights over the lightest of what is asked, or the heaviest; as if none outside the grid were equivalent.
+EXPECTED = {"claims": "higher", EQUALITY: "equal"}
 
-    With ``equality`` they are those of being shown to be equal, over that of a claim of it.
-    """
-    weights = {name: weight({"claims": "higher", EQUALITY: "equal"}.get(name), equality=equality) for name in counts}
-    if equality:
-        return sum(count * weights[name] for name, count in counts.items()) / weights[EQUALITY]
+
+def equality_burden(counts: Mapping[str, int]) -> float:
+    """All weights of being shown to be equal, over that of a claim of equality."""
+    weights = {name: weight(EXPECTED.get(name), equality=True) for name in counts}
+    return sum(count * weights[name] for name, count in counts.items()) / weights[EQUALITY]
+
+
+def burden(counts: Mapping[str, int], *, heaviest: bool = False) -> float:
+    """All weights over the lightest of what is asked, or the heaviest; as if none outside the grid were equivalent."""
+    weights = {name: weight(EXPECTED.get(name)) for name in counts}
     asked = [weights[name] for name in counts if name != EQUALITY] or [weights[EQUALITY]]
     return sum(count * weights[name] for name, count in counts.items()) / (max if heaviest else min)(asked)
 
@@ -95,8 +99,8 @@ def compared(suite: ExpandedSuite, axes: Mapping[str, Sequence[Value]]) -> dict[
     for axis, values in axes.items():
         slot = axis in registry.slots() and registry.reference(axis) is not None
         exact = {value for value in values if slot and registry.facts(axis, str(value)).exact}
-        twins = exact if len(exact) == len(values) or (not every and values[0] in exact) else set[Value]()
-        others[axis] = [value for value in values[1:] if value not in twins]
+        left_out = len(exact) == len(values) or (not every and values[:1] and values[0] in exact)
+        others[axis] = [value for value in values[1:] if not left_out or value not in exact]
     return others
 
 
@@ -127,7 +131,7 @@ def _sentence(suite: ExpandedSuite, counts: dict[str, int], seeds: int, looks: t
         if "interactions" in counts and crossed == 2:  # an interaction is of four runs then, and no mean over more
             answer += f"; an interaction must be {math.sqrt(2):.1f} times as large"
         if EQUALITY in counts and suite.info.margin:
-            wide = smallest_margin(seeds, burden(counts, equality=True), alpha, paired=kind["paired"])
+            wide = smallest_margin(seeds, equality_burden(counts), alpha, paired=kind["paired"])
             answer += (f"; equal arms are shown to be equal, within {suite.info.margin:g} points, where that deviation "
                        f"is at most {suite.info.margin / wide:.2f} points")  # fmt: skip
     needed = seeds_needed(AT, 1.0, comparisons, **kind)

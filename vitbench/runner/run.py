@@ -91,7 +91,7 @@ def run_suite(
         address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
     )  # fmt: skip
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
-    with _ended_in_order(), closing(open_backend(backend_options)) as backend:
+    with _sigterm_exits(), closing(open_backend(backend_options)) as backend:
         session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
         with _signals(stop), _writable(folder), Leases(folder / "leases", options.heartbeat_s) as leases:
             run(session, backend, leases)
@@ -238,7 +238,7 @@ def _writable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def _sigterm_exits() -> Iterator[None]:
     """SIGTERM ends planning as a Ctrl-C does: what has been started by then is ended, too, without a word."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:

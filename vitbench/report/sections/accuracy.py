@@ -239,24 +239,24 @@ def axes_frame(view: View) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
+def _by_cell(view: View, group: Group) -> dict[str, dict[Any, Any]]:
+    """Cell → its row of ``view.by_cell`` in a group."""
+    rows = view.by_cell[view.by_cell["device"] == group.device]
+    return {row["cell"]: row for row in of_environment(rows, group.environment).to_dict("records")}
+
+
 def less_published(view: View, group: Group) -> dict[str, float]:
     """Cell → mean test accuracy less the published one, points, of those with both; none of other data."""
-    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["environment"] == group.environment)
-    means = dict(zip(view.by_cell.loc[of_group, "cell"], view.by_cell.loc[of_group, MEAN], strict=True))
-    known = view.train.dropna(subset="published").drop_duplicates("cell")
-    apart = {
-        cell: means[cell] - of for cell, of in zip(known["cell"], known["published"], strict=True) if cell in means
-    }
-    return apart if view.study.info.fallback is None else {}
+    results = _by_cell(view, group) if view.study.info.fallback is None else {}
+    published = view.train.dropna(subset="published").drop_duplicates("cell").set_index("cell")["published"]
+    return {cell: results[cell][MEAN] - number for cell, number in published.items() if cell in results}
 
 
 def published(view: View, group: Group) -> list[Table]:
     """Published and measured side by side, accuracy and images a second; nothing where the suite names no number."""
     rows = view.train[(view.train["device"] == group.device) & view.train["published_source"].notna()]
     timed = rows["published_images_per_s"].notna().any()
-    of_group = (view.by_cell["device"] == group.device) & (view.by_cell["environment"] == group.environment)
-    apart = less_published(view, group)
-    results, states = {r["cell"]: r for r in view.by_cell[of_group].to_dict("records")}, states_of(rows)
+    apart, results, states = less_published(view, group), _by_cell(view, group), states_of(rows)
     lines = []
     for row in rows.drop_duplicates("cell").to_dict("records"):
         result, state = results.get(row["cell"]), states[row["cell"]]

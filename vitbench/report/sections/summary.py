@@ -356,7 +356,7 @@ def _equivalent(view: View) -> str:
 
 
 def _without_result(view: View) -> str:
-    """What has no result: failed, not run yet, not supported, or waiting for its tuning."""
+    """Name the trials without a result: failed, not finished, not supported, or waiting for tuning."""
     parts, states = [], view.trials["state"]
     for left, what in (
         (~states.isin({*ABSENT, "unsupported"}), "Failed"),
