@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.bad_input import suite_file
+from tests.bad_input import SUITE, suite_file
 from tests.report.builders import CellPlan, Plan, build
 from tests.runner.runs import here
 from tests.small import record, time_trial, train_trial
@@ -116,11 +116,12 @@ def test_i30_what_is_no_file_of_a_study_is_set_aside_by_name_within_a_second(tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("how", GARBAGE)
 def test_anything_may_lie_in_the_place_of_a_studys_file(tmp_path: Path, how: str) -> None:
-    study, suite = littered(tmp_path, how).path, suite_file(tmp_path)
+    study = littered(tmp_path, how)
+    suite = suite_file(tmp_path, base=SUITE.replace('"small"', f'"{study.info.suite.name}"'))
     for command in (["status", "study"], ["report", "study", "--print"], ["plan", suite, "--results", "study"]):
         done = here(*command, cwd=tmp_path)
         assert done.returncode == 0 and "Traceback" not in done.stderr, done.stdout + done.stderr
-    shutil.rmtree(study, ignore_errors=True)
+    shutil.rmtree(study.path, ignore_errors=True)
 
 
 def test_i30_a_plan_of_30_gb_is_refused_at_once(tmp_path: Path) -> None:
