@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -45,6 +46,7 @@ for command in (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A user's mistake is a message on stderr and exit status 2, without a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for one reads every package installed here
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what its encoding cannot say ends no command
             stream.reconfigure(errors="backslashreplace")
