@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from tests.conftest import REPOSITORY
 from tests.report.builders import CPU, CellPlan, Plan, build
@@ -63,6 +64,13 @@ def test_a_cell_that_was_trained_in_two_environments_says_in_which(tmp_path: Pat
                                   environment=lambda _, seed: CPU if seed < 2 else changed))  # fmt: skip
     done = here("leaderboard", str(tmp_path / "mine"))
     assert "mine, cpu A" in done.stdout and "mine, cpu B" in done.stdout, done.stdout
+
+
+def test_a_narrow_terminal_breaks_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = here("leaderboard", str(REFERENCE / "vit5-small"), "--top", "3").stdout
+        assert out.count("learned_rope_2d") == 3 and "13 more rows" in out, out
 
 
 def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:

@@ -137,8 +137,10 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     accuracies; no test compares cells of different studies.
     """
     from vitbench.report.comparisons.leaderboard import leaderboard as ranked
+    from vitbench.report.document import table
+    from vitbench.report.formats.terminal import grid
     from vitbench.report.output import csv
-    from vitbench.report.text import significant, spread
+    from vitbench.report.text import Md, escape, significant, spread
     from vitbench.report.view import MEAN, STD
     from vitbench.store import StudyFolder
 
@@ -151,19 +153,20 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
         except OSError as error:
             raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):
-        table = Table(
-            title=Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}"), title_justify="left",
-            box=box.SIMPLE_HEAD, pad_edge=False,
-        )  # fmt: skip
-        for head in ("", "cell", "study", "test accuracy (%)", "seeds", "parameters (M)"):
-            table.add_column(head, justify="left" if head in {"cell", "study"} else "right", overflow="fold")
-        for row in rows.head(top).to_dict("records"):
-            study = ", ".join(filter(None, (row["study"], row["on"])))
-            accuracy, size = spread(row[MEAN], row[STD], 1), significant(row["parameters"] / 1e6)
-            table.add_row(str(row["rank"]), Text(row["cell"]), Text(study), accuracy, str(row["n"]), size)
-        console.print(table)
-        if len(rows) > top:
-            console.print(Text(f"and {len(rows) - top:,} more (--top, --csv)", style="dim"))
+        console.print(Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}", style="italic"))
+        lines = [
+            {
+                "rank": Md(f"{row['rank']}"),
+                "cell": escape(row["cell"]),
+                "test accuracy (%)": spread(row[MEAN], row[STD], 1),
+                "study": escape(", ".join(filter(None, (row["study"], row["on"])))),
+                "seeds": Md(f"{row['n']}"),
+                "parameters (M)": significant(row["parameters"] / 1e6),
+            }
+            for row in rows.to_dict("records")
+        ]
+        board = table(lines, right={"rank", "test accuracy (%)", "seeds", "parameters (M)"})
+        console.print(grid(board, console.width, top, "(--top, --csv)"))
     if frame.empty:
         asked = ", ".join(f"{field}={value}" for field, value in having.items())
         raise UserError(f"no finished cell has {asked or 'a test accuracy'}")

@@ -53,7 +53,7 @@ def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
         case Table():
             if block.caption:
                 yield Text(plain(block.caption), style="dim")
-            yield _grid(block, width)
+            yield grid(block, width)
         case Bullets() | Chips():
             points = Grid.grid(padding=(0, 1))
             for item in block.items:
@@ -102,17 +102,18 @@ def _need(table: Table, number: int) -> int:
     return max(map(cell_len, itertools.chain(words, *lines)))
 
 
-def _grid(table: Table, width: int) -> Grid:
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+def grid(table: Table, width: int, most: int = MOST_ROWS, rest: str = "in the report") -> Grid:
+    """A table's first rows and the columns for which there is room; beneath it, where the ``rest`` of both is."""
+    drawn = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
     numbers = fitting(table, width)
     for number, given in zip(numbers, _widths(table, numbers, width), strict=True):
-        grid.add_column(Text(table.columns[number]), justify="right" if table.right[number] else "left", width=given)
-    for row in table.rows[:MOST_ROWS]:
-        grid.add_row(*(_cell(row[number], judged=table.columns[number] in JUDGED) for number in numbers))
-    rows, columns = len(table.rows) - MOST_ROWS, len(table.columns) - len(numbers)
+        drawn.add_column(Text(table.columns[number]), justify="right" if table.right[number] else "left", width=given)
+    for row in table.rows[:most]:
+        drawn.add_row(*(_cell(row[number], judged=table.columns[number] in JUDGED) for number in numbers))
+    rows, columns = len(table.rows) - most, len(table.columns) - len(numbers)
     if left_out := [plural(count, noun) for count, noun in ((rows, "more row"), (columns, "more column")) if count > 0]:
-        grid.caption, grid.caption_justify = f"{' and '.join(left_out)} in the report", "left"
-    return grid
+        drawn.caption, drawn.caption_justify = f"{' and '.join(left_out)} {rest}", "left"
+    return drawn
 
 
 def _forest(forest: Forest, width: int) -> Iterator[RenderableType]:
