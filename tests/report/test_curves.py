@@ -123,6 +123,10 @@ def test_a_line_for_each_combination_of_the_other_axes(
     assert ("images/s" in chart.label) == (quantity is THROUGHPUT)
 
 
+def test_speeds_of_runs_that_shared_the_machine_are_not_drawn(tmp_path: Path) -> None:
+    assert charts(tmp_path, NUMBERS, THROUGHPUT, apart=2) == [], "each takes 20 s"
+
+
 @pytest.mark.parametrize(
     "axes",
     [

@@ -178,10 +178,14 @@ THROUGHPUT = Quantity("train_images_per_s", "training throughput", "images/s", f
 
 
 def trends(view: View, quantity: Quantity) -> list[Picture]:
-    """A picture of each axis of numbers for each group, a line for each combination of the others, if they are few."""
+    """A picture of each axis of numbers for each group, a line for each combination of the others, if they are few.
+
+    There is none of the throughput of runs that shared their machine, which says nothing.
+    """
     return [
         picture
         for group in view.groups
+        if quantity is TEST_ACCURACY or view.contention[group.device].alone
         for axis in (view.axes if view.factorial else ())
         if (picture := _along(view, group, axis, quantity)) is not None
     ]
