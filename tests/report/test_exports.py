@@ -224,6 +224,7 @@ def test_hostile_names_and_empty_studies_are_exported(tmp_path: Path, name: str)
     written(build(tmp_path / "empty", pending), tmp_path / "none", exports=[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [(), ("latex",)])
 def test_f36_exports_that_a_later_report_is_not_asked_for_stay(tmp_path: Path, later: tuple[str, ...]) -> None:
     for name in ("mlflow", "tensorboard"):

@@ -111,6 +111,7 @@ def test_int8_leaves_the_compiler_s_settings_alone() -> None:
     assert (torch._inductor.config.save_config_portable(), torch.get_float32_matmul_precision()) == before
 
 
+@pytest.mark.slow
 def test_runtimes_are_timed_side_by_side(runs: Runs) -> None:
     """The command, from the suite to the report: states, reasons, and the drift of each that ran."""
     names = ("eager", "onnxruntime", "openvino", "tensorrt")

@@ -81,6 +81,7 @@ sys.stdout.write(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_checks_and_times_what_it_is_given_and_finds_a_wrong_plan() -> None:
     """On the CPU in the interpreter; the third plan's segments do not cover the tokens."""
     done = subprocess.run(

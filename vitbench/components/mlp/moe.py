@@ -19,9 +19,10 @@ from vitbench.registry import component
 class MoE(Sublayer):
     """Each token goes to the ``chosen`` experts that a router gives most; an expert takes at most ``slots`` an image.
 
-    An expert that more tokens want takes those that give it most; what no expert takes is zero. In training the loss
-    gains ``balance`` times experts · Σ (share of the choices that fall on an expert) · (its mean share by the router).
-    As many slots as tokens times ``chosen``, over all experts, take the operations of ``chosen`` MLPs, and a routing.
+    Of fewer experts than ``chosen`` each is chosen. An expert that more tokens want takes those that give it most; what
+    no expert takes is zero. In training the loss gains ``balance`` times experts · Σ (share of the choices that fall on
+    an expert) · (its mean share by the router). As many slots as tokens times ``chosen``, over all experts, take the
+    operations of ``chosen`` MLPs, and a routing.
     """
 
     def __init__(
