@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -254,3 +255,16 @@ def test_reading_a_study_changes_nothing_in_it(tmp_path: Path) -> None:
     StudyFolder.read(study.path).records()
     render(study, tmp_path / "report")
     assert files_of(tmp_path / "study") == before
+
+
+@pytest.mark.slow
+def test_i36_what_lies_in_the_current_folder_is_imported_by_no_process(tmp_path: Path) -> None:
+    for name in ("random.py", "statistics.py", "numpy.py", "vitbench/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("open('imported', 'a').write(__name__)")
+    command = "import sys; del sys.path[0]; from vitbench.__main__ import main; main()"  # as the script is started
+    for arguments in (["doctor"], ["time", suite_file(tmp_path, "[time]", "rounds = 1"), "--device", "cpu"]):
+        done = subprocess.run([sys.executable, "-c", command, *arguments], cwd=tmp_path, capture_output=True, text=True,
+                              timeout=300, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()

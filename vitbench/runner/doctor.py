@@ -82,7 +82,7 @@ def probed() -> dict[str, tuple[bool, str]]:
     """Subject → (whether it could be asked, the answer or the last line of its error)."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
+            [sys.executable, "-P", "-c", PROBE], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False
         )
         output, why = done.stdout, f"ended with exit status {done.returncode}"
     except subprocess.TimeoutExpired as error:

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pkgutil
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 
+from vitbench.errors import UserError
 from vitbench.store.processes import die_with_parent, mark
 
 PRELOADED = ["__main__", "vitbench.runner.forked", "vitbench.runner.work", "vitbench.runner.forkserver"]
@@ -24,37 +26,66 @@ PRELOADED = ["__main__", "vitbench.runner.forked", "vitbench.runner.work", "vitb
 from files that may have changed since."""
 
 
-def start(function: str, *arguments: object) -> ForkServerProcess:
-    """Start a process that calls a function, and first the server where there is none.
+PATHS = ("PYTHONPATH", "PYTHONSAFEPATH")
+"""Variables that say from where Python imports."""
 
-    The server ignores Ctrl-C from its first moment: multiprocessing has it do so only once all is loaded. It inherits
-    that, which a thread cannot arrange; those of Ray's actors have no terminal.
+
+def start(function: str, *arguments: object) -> ForkServerProcess:
+    """Start a process that calls a function, and first the server where there is none, or it was killed.
 
     Args:
         function: its module and name, such as "vitbench.devices:names"; the caller need not import it.
         arguments: its arguments, which are pickled.
 
     Raises:
-        EOFError, OSError: where the server has gone meanwhile.
+        EOFError, OSError: where the server has gone twice.
+    """
+    try:
+        return _start(function, arguments)
+    except (EOFError, OSError):
+        end_server()  # its files are closed a moment before it is dead, and it would be asked again
+        return _start(function, arguments)
+
+
+def _start(function: str, arguments: tuple[object, ...]) -> ForkServerProcess:
+    """Start a process, and the server where none runs.
+
+    The server imports from where this process does: by itself it would look into the current folder first, where a
+    ``random.py`` may lie, or another vitbench. It ignores Ctrl-C from its first moment: multiprocessing has it do so only once all is loaded. It inherits
+    that, which a thread cannot arrange; those of Ray's actors have no terminal.
     """
     # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     mark()  # into the environment of the server and its processes: a later driver ends what this one leaves running
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=_call, args=(function, arguments), daemon=False)
-    if threading.current_thread() is threading.main_thread():
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.signal(signal.SIGINT, before)
-    process.start()
+    paths = {name: os.environ.get(name) for name in PATHS}
+    process = context.Process(target=_call, args=(function, arguments, paths), daemon=False)
+    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, sys.path)), PYTHONSAFEPATH="1")
+    try:
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
+                forkserver.ensure_running()
+            finally:
+                signal.signal(signal.SIGINT, before)
+        process.start()
+    finally:
+        _set(paths)
     return process
 
 
-def _call(function: str, arguments: tuple[object, ...]) -> None:
+def _call(function: str, arguments: tuple[object, ...], paths: Mapping[str, str | None]) -> None:
+    _set(paths)
     pkgutil.resolve_name(function)(*arguments)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    """Variables of the environment as they are given; None removes one."""
+    for name, value in variables.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
 def end_server() -> None:
@@ -71,7 +102,7 @@ def forked(function: str, *arguments: object) -> Any:
 
     Raises:
         Exception: what the function raises.
-        RuntimeError: where the process ends without an answer.
+        UserError: where the process ends without an answer.
     """
     receiver, sender = multiprocessing.Pipe(duplex=False)
     try:
@@ -80,8 +111,7 @@ def forked(function: str, *arguments: object) -> Any:
         try:
             answer, error = receiver.recv()
         except EOFError:
-            reason = "a process that was asked for devices or images has ended without an answer"
-            answer, error = None, RuntimeError(reason)
+            answer, error = None, UserError("the process that looks for devices and images was ended: out of memory?")
     except (KeyboardInterrupt, SystemExit):
         end_server()  # and with it the process, whether it has started or is still to
         raise

@@ -226,11 +226,7 @@ class Pool:
         limit.daemon = True
         limit.start()
         try:
-            process = start(*work)
-        except (EOFError, OSError):  # the fork server was stuck and is no more: the next is a new one
-            limit.cancel()
-            limit.join()  # it may still be at it: its files are closed a moment before it is dead
-            process = start(*work)
+            process = start(*work)  # a server that is killed meanwhile is replaced
         finally:
             limit.cancel()
         sender.close()

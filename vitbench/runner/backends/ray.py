@@ -400,7 +400,7 @@ def _probe(address: str, version: str) -> None:
     code = f"import ray; ray.init(address={address!r}, log_to_driver=False, logging_level='error'); ray.shutdown()"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+            [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         raise BackendError(
