@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser
 
-from tests.analysis.test_comparison import Timed, cells, write
+from tests.analysis.test_comparison import Timed, write
 from tests.analysis.test_side_by_side import on_two_machines
 from tests.bad_input import files_of
 from tests.report.browser import WINDOWS, faults_of_page, opened
@@ -20,7 +20,7 @@ from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_tables import timings_frame
 from vitbench.report.comparisons.limits import differences
-from vitbench.report.comparisons.plots import ratios, trends
+from vitbench.report.comparisons.plots import ratios
 from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
 from vitbench.report.output import Files
@@ -95,21 +95,6 @@ def test_a_ratio_of_an_unstable_timing_is_marked_wherever_it_stands(tmp_path: Pa
     (plot,) = ratios(side_by_side(paths), Files(blank))
     assert isinstance(plot, Forest)
     assert {row.name: row.number[0].endswith(" ~") for row in plot.rows} == {"cell 1": True, "cell 2": False}
-
-
-def test_latencies_of_three_studies_are_a_trend_of_those_that_changed_most(tmp_path: Path) -> None:
-    slower = [{}, {2: 1.2}, {2: 1.5}]
-    paths = [write(tmp_path / f"v{n}", cells(12, times), seed=n) for n, times in enumerate(slower, 1)]
-    assert trends(side_by_side(paths[:2]), Files(blank)) == [], "of two studies the forest says all"
-    files = Files()
-    page = files.write(tmp_path / "out", compose(side_by_side(paths), files))
-    drawn = pd.read_csv(page.parent / "figures" / "latency-trend.csv")
-    points = drawn[drawn["what"] == "point"]
-    assert points["colour"].nunique() == 8 and points["colour"].iloc[0] == "cell 2", "8 of 12, the most changed first"
-    changed = points[points["colour"] == "cell 2"]
-    assert changed["at"].tolist() == [1, 2, 3]
-    assert changed["value"].tolist() == pytest.approx([1, 1.2, 1.5], rel=0.05)
-    assert "3 is C: v3" in (page.parent / "report.md").read_text()
 
 
 def test_what_differs_stands_before_and_what_is_the_same_after_the_results(pages: dict[str, Path]) -> None:

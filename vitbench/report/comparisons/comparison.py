@@ -24,7 +24,7 @@ def render_comparison(comparison: SideBySide, out: Path, draw: Draw = drawn) -> 
 def compose(comparison: SideBySide, files: Files) -> Document:
     """The comparison; its figures and tables are added to ``files``."""
     names = dict.fromkeys(arm.study_name for arm in comparison.arms)
-    blocks = [*plots.ratios(comparison, files), *plots.trends(comparison, files), *plots.differences(comparison, files)]
+    blocks = [*plots.ratios(comparison, files), *plots.differences(comparison, files)]
     counts = [escape(line) for line in comparison.summaries(None)]
     sections = [
         Section("Summary", [*([Bullets(counts)] if counts else []), *blocks]),

@@ -1,16 +1,12 @@
-"""Plots of a comparison: ratios of timings, differences in test accuracy, and latencies over three studies or more."""
+"""Plots of a comparison: ratios of timings, and differences in test accuracy."""
 
-import math
 from collections.abc import Sequence
-
-import pandas as pd
 
 from vitbench.analysis.regressions import within
 from vitbench.analysis.side_by_side import SideBySide, TimingRow, common_margin, verdict
 from vitbench.config.trial import TimeTrial
 from vitbench.report.comparisons.comparison_tables import decimals_of
 from vitbench.report.document import Bar, Block, Forest, ForestRow, Scale
-from vitbench.report.figures.charts import Colouring, Picture, Trends
 from vitbench.report.output import Files
 from vitbench.report.sections.effects import note_of, scale_of
 from vitbench.report.text import UNSTABLE, cut, distinct, fixed, interval_text, signed
@@ -75,36 +71,3 @@ def _parts(row: TimingRow) -> list[str]:
     assert isinstance(trial, TimeTrial)
     part = "" if trial.level == "model" else f"{trial.level} ({trial.shape})"
     return [row.cell, trial.mode, part, f"batch {trial.batch_size}", trial.dtype]
-
-
-FEWEST, MOST_LINES = 3, 8  # Studies of which a trend is made, and timings that it shows
-
-
-def trends(comparison: SideBySide, files: Files) -> list[Block]:
-    """Latency over the first study's, study by study in the order given, of the timings that changed most."""
-    ratios = {
-        name: {1: 1.0} | {
-            number: change.ratio.estimate for number, (change, base)
-            in enumerate(zip(row.changes, row.bases, strict=True), 1)
-            if change is not None and change.ratio is not None and base == 0
-        }
-        for name, row in names_of(comparison.timings).items()
-    }  # fmt: skip
-    changed = {name: max(map(abs, map(math.log, of.values()))) for name, of in ratios.items() if len(of) >= FEWEST}
-    names = sorted(changed, key=lambda name: -changed[name])
-    if not names:
-        return []
-    lines = names[:MOST_LINES]
-    points = pd.DataFrame(
-        [(name, float(at), ratio) for name in lines for at, ratio in ratios[name].items()],
-        columns=["colour", "at", "value"],
-    )
-    chart = Trends("study", "latency over that of A", sorted(points["at"].unique()), points,
-                   Colouring("timing", lines, lines), logarithmic=False, levels=[("as fast as A", 1.0)])  # fmt: skip
-    unknown = ("",) * len(comparison.arms)
-    commits = next((each.values for each in comparison.conditions if each.name == "commit"), unknown)
-    arms = [f"{number} is {arm.letter}: {arm.name}{f' (commit {commit})' if commit else ''}"
-            for number, (arm, commit) in enumerate(zip(comparison.arms, commits, strict=True), 1)]  # fmt: skip
-    caption = f"Latency study by study, in the order given; above 1 is slower. {'; '.join(arms)}."
-    picture = Picture("latency-trend", chart, "Latency over that of the first study, study by study", caption)
-    return [*files.pictures([picture]), *cut(len(names), MOST_LINES, "timing")]
