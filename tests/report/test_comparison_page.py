@@ -19,7 +19,7 @@ from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
 from vitbench.report.comparisons.comparison import compose, render_comparison
 from vitbench.report.comparisons.comparison_tables import timings_frame
-from vitbench.report.comparisons.limits import differences
+from vitbench.report.comparisons.limits import differences, stated
 from vitbench.report.comparisons.plots import ratios
 from vitbench.report.document import Forest
 from vitbench.report.formats import markdown
@@ -83,6 +83,7 @@ def test_every_ratio_says_over_which_arm_it_is(tmp_path: Path) -> None:
     assert {(line[0][0], line[3].strip()) for line in lines} == {("C", "A"), ("D", "B")}
     frame = timings_frame(comparison)
     assert frame.loc[frame["ratio"].notna(), ["arm", "against"]].agg("".join, axis=1).tolist() == ["CA", "DB"]
+    assert "other-machines" not in dict(stated(comparison)), "each machine is compared with itself"
     (plot,) = ratios(comparison, Files(blank))
     assert isinstance(plot, Forest)
     assert [row.context for row in plot.rows] == ["C/A", "D/B"], "B has no ratio to A"

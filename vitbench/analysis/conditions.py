@@ -53,11 +53,6 @@ class Condition:
         """Whether something is known of every arm."""
         return all(self.values)
 
-    def between(self, one: int, other: int) -> bool:
-        """Whether two arms, by their numbers, differ in it."""
-        values = self.values[one], self.values[other]
-        return self.kind != "study" and all(values) and values[0] != values[1]
-
 
 def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
     """Conditions of the arms, in the order in which a reader asks."""

@@ -1,10 +1,10 @@
 """Limits: what differs between studies, and what limits their comparison: a name, a condition and a sentence each."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from vitbench.analysis.arms import Arm
-from vitbench.analysis.conditions import Condition
+from vitbench.analysis.conditions import Condition, Kind
 from vitbench.analysis.side_by_side import SideBySide, shared
 from vitbench.analysis.sides import Timing
 from vitbench.report.groups import with_changes
@@ -59,20 +59,6 @@ def _values(comparison: SideBySide, condition: Condition) -> str:
     return f"**{escape(condition.name)}** ({parts})"
 
 
-def _by_pair(facts: Callable[[SideBySide, int, int], Mapping[str, str]]) -> Callable[[SideBySide], Facts]:
-    """Facts of pairs of arms (none where the first is empty), those that are alike stated once for all their pairs."""
-
-    def grouped(comparison: SideBySide) -> Facts:
-        groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
-        for number, base in comparison.pairs:
-            values = facts(comparison, number, base) if comparison.compared(number, base) else {}
-            if any([*values.values()][:1]):
-                groups.setdefault(tuple(values.items()), []).append(comparison.against(number, base))
-        return ({"pairs": enumerated(pairs), **dict(items)} for items, pairs in groups.items())
-
-    return grouped
-
-
 def _of_arms(comparison: SideBySide, numbers: Sequence[int]) -> Facts:
     return [{"arms": letters(comparison, numbers)}] if numbers else []
 
@@ -91,35 +77,26 @@ def _is_unrecorded(arm: Arm) -> bool:
     return arm.platform is None or bool((arm.trials["environment"].isna() & (arm.trials["state"] == "ok")).any())
 
 
-def _apart(comparison: SideBySide, number: int, base: int, kind: str) -> Md:
-    if comparison.arms[number].platform is None or comparison.arms[base].platform is None:
-        return Md("")
-    return listed([e.name for e in comparison.conditions if e.kind == kind and e.between(base, number)])
+def _differing(comparison: SideBySide, kind: Kind) -> Facts:
+    """Conditions in which an arm differs from one that it is compared with; only where both platforms are recorded."""
+    pairs = [pair for pair in comparison.pairs if comparison.compared(*pair)]
+    known = [pair for pair in pairs if all(comparison.arms[number].platform for number in pair)]
+    names = [each.name for each in comparison.conditions if each.kind == kind
+             and any(len({each.values[number] for number in pair} - {""}) > 1 for pair in known)]  # fmt: skip
+    return [{"what": listed(names)}] if names else []
 
 
-def _machines(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    also = ", and other software" if _apart(comparison, number, base, "software") else ""
-    return {"what": _apart(comparison, number, base, "machine") if shared(comparison.timings) else "", "also": also}
-
-
-def _software(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    machines = _machines(comparison, number, base)["what"]
-    return {"what": "" if machines else _apart(comparison, number, base, "software")}
-
-
-def _otherwise(comparison: SideBySide, number: int, base: int) -> Counter[str]:
-    """In what cells were trained otherwise than in another arm → cells."""
-    return Counter(name for row in comparison.cells if row.bases[number] == base for name in row.apart[number])
-
-
-def _images(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    others = _otherwise(comparison, number, base)["data"]
-    return {"cells": plural(others, "cell") if others else ""}
-
-
-def _recipes(comparison: SideBySide, number: int, base: int) -> Mapping[str, str]:
-    fields = _otherwise(comparison, number, base)
-    return {"what": listed([f"{f} in {plural(n, 'cell')}" for f, n in fields.items() if f != "data"])}
+def _otherwise(comparison: SideBySide, *, images: bool) -> Facts:
+    """In what some arms trained cells otherwise than those that they are compared with: in images, or in a recipe."""
+    apart = [(number, name) for row in comparison.cells for number, names in enumerate(row.apart) for name in names
+             if (name == "data") == images]  # fmt: skip
+    if apart:
+        fields = Counter(name for _, name in apart)
+        yield {
+            "arms": letters(comparison, sorted({number for number, _ in apart})),
+            "cells": plural(len(apart), "cell"),
+            "what": listed([f"{name} in {plural(cells, 'cell')}" for name, cells in fields.items()]),
+        }
 
 
 def _studies(comparison: SideBySide) -> list[list[int]]:
@@ -161,11 +138,11 @@ def _of_timings(comparison: SideBySide, applies: Callable[[Timing, TimeValues], 
 
 LIMITS: tuple[Caveat[SideBySide], ...] = (
     Caveat("unrecorded-machine", _unrecorded, "Machine and software were not recorded with every result: {arms}."),
-    Caveat("other-machines", _by_pair(_machines),
-          "{pairs}: **different machines or devices** ({what}{also}). A ratio of times compares machines with all that "
-          "runs on them, not versions of the code."),
-    Caveat("other-software", _by_pair(_software),
-          "{pairs}: **different software** ({what}). A difference may be due to any of it."),
+    Caveat("other-machines", lambda comparison: shared(comparison.timings) and _differing(comparison, "machine"),
+          "Between **different machines or devices** ({what}), a ratio of times compares machines with all that runs "
+          "on them, not versions of the code."),
+    Caveat("other-software", lambda comparison: _differing(comparison, "software"),
+          "Between **different software** ({what}), a difference may be due to any of it."),
     Caveat("uncommitted-changes", _arms(lambda arm: with_changes(arm.trials).any()),
           "Results of {arms} come from a working tree with uncommitted changes."),
     Caveat("timings-not-in-turns", lambda comparison: bool(shared(comparison.timings)),
@@ -180,10 +157,10 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
           "The same study: {arms}."),
     Caveat("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
-    Caveat("other-images", _by_pair(_images),
-          "{pairs}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
-    Caveat("other-recipe", _by_pair(_recipes),
-          "{pairs}: **different recipes** ({what}). A difference in accuracy may be due to that."),
+    Caveat("other-images", lambda comparison: _otherwise(comparison, images=True),
+          "{arms}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
+    Caveat("other-recipe", lambda comparison: _otherwise(comparison, images=False),
+          "{arms}: **different recipes** ({what}). A difference in accuracy may be due to that."),
     Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
           "{arms}: the data are a fallback, not those that the suite names."),
     Caveat("one-seed", lambda comparison: min(_seeds(comparison), default=2) == 1,
