@@ -35,3 +35,17 @@ def test_the_time_left_counts_how_far_running_trials_are(
     assert [line.partition("; ")[2] for line in lines] == [
         *[f"about 8 s left{until}"] * 2, *[f"about 4 s left{until}"] * 2, "", ""
     ]  # fmt: skip
+
+
+def test_what_was_interrupted_is_still_to_be_run(tmp_path: Path) -> None:
+    study = build(tmp_path, Plan([CellPlan("a", {})], seeds=(0, 1), time=False))
+    first, second = study.info.trials
+    written = io.StringIO()
+    with LiveReporter(Console(file=written, width=200)) as reporter:
+        reporter.expect(2, 0, {each.id: 5.0 for each in (first, second)}, 0)
+        for each, state in ((first, "ok"), (second, "interrupted")):
+            reporter.started(each)
+            (record,) = study.records()[each.id]
+            reporter.ended(each, record.model_copy(update={"state": state}), final=True)
+    last = written.getvalue().splitlines()[-1]
+    assert last.startswith("1/2 ") and "interrupted" in last and "left" not in last and "again" not in last

@@ -8,9 +8,11 @@ import pytest
 
 from tests.runner.runs import VITBENCH, Runs, here, sets
 from tests.small import SUITE
+from vitbench.config.reading import read_suite
 from vitbench.runner import device_kind
 from vitbench.runner.backends.local import cores
 from vitbench.runner.device_kind import is_cpu
+from vitbench.runner.plan import plan
 from vitbench.store import StudyFolder, TimeValues, TrainValues
 
 WITHOUT_PROCESSES = """
@@ -34,6 +36,14 @@ def test_more_threads_than_cores_are_told_of_and_so_are_trials_of_earlier_runs(r
     assert "2 finished trials of earlier runs had other settings and left the study" in longer
     assert "left the study" not in fewer
     assert "resources.cpus" not in fewer
+
+
+def test_what_is_asked_for_no_more_and_never_ran_is_counted(runs: Runs) -> None:
+    two, one = ["--set", "train.seeds=[0, 1]", "--only", "training"], ["--set", "train.seeds=[1]", "--only", "training"]
+    suite = read_suite(runs.suite, two[1:2], small=False, device="cpu")
+    StudyFolder.start(runs.study, plan(suite, "cpu", kinds=("train",)))
+    assert "notice: 1 trial of the earlier plan never ran and left the study" in runs.complete(*one)
+    assert "never ran" not in runs.complete(*two)
 
 
 def test_every_planned_trial_is_accounted_for_and_none_is_repeated(runs: Runs) -> None:

@@ -90,10 +90,11 @@ class LiveReporter:
         """One attempt has ended, maybe in another driver; ``final`` unless the trial is tried again."""
         now = time.monotonic()
         _, _, began = self.running.pop(planned.id, ("", "", now))
-        self.done += final
+        over = final and record.state != "interrupted"  # which is still to be run
+        self.done += over
         self.states[record.state] += 1
         self.progress.update(self.task, completed=self.done)
-        if final:
+        if over:
             cost = self.costs.pop(planned.id, 0.0)
             self.spent, self.left, self.took = self.spent + cost, self.left - cost, self.took + now - began
             self.estimate(now)
@@ -104,7 +105,7 @@ class LiveReporter:
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(planned.description)}: "
                 f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
-        if final and self.live is None and (left := self.time_left()):  # a terminal has a bar that says it
+        if over and self.live is None and (left := self.time_left()):  # a terminal has a bar that says it
             after += f"; {left}"
         self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
 

@@ -3,7 +3,6 @@
 import os
 import pkgutil
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ def run_suite(
         address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
     )  # fmt: skip
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
-    with _sigterm_exits(), closing(open_backend(backend_options)) as backend:
+    with closing(open_backend(backend_options)) as backend:
         session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
         with _signals(stop), _writable(folder), Leases(folder / "leases", options.heartbeat_s) as leases:
             run(session, backend, leases)
@@ -173,11 +172,8 @@ def _session(
     if options.keep_weights and (without := _without_weights(session)):
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
-    if before and (gone := _left_out(before.info.trials, study.info.trials, states)):
-        reporter.note(
-            f"{gone} of earlier runs had other settings and left the study; --results OTHER would keep both",
-            "notice: ",
-        )
+    for gone in _left_out(before.info.trials, study.info.trials, states) if before else ():
+        reporter.note(gone, "notice: ")
     cost = session.expect()
     more = len(study.info.trials) - len(info.trials)
     kept = f"; the study keeps {more:,} more, of earlier runs" if more else ""
@@ -198,11 +194,14 @@ def _known(data: DataSpec, trained_on: Sequence[DataSpec], before: StudyInfo) ->
     return Prepared(data, before.data_identity, before.class_names, {})
 
 
-def _left_out(before: Trials, trials: Trials, states: Mapping[str, Sequence[Tried]]) -> str:
-    """The trials that finished and are in the plan no more; empty of none."""
-    left = set(before.ids()).difference(trials.ids()).intersection(states)
-    gone = sum(standing(states[trial_id]).state == "ok" for trial_id in left)
-    return plural(gone, "finished trial") if gone else ""
+def _left_out(before: Trials, trials: Trials, states: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
+    """Sentences on the trials that are in the plan no more: those that finished, and those that never ran."""
+    left = set(before.ids()).difference(trials.ids())
+    if gone := sum(standing(states[trial_id]).state == "ok" for trial_id in left.intersection(states)):
+        finished = plural(gone, "finished trial")
+        yield f"{finished} of earlier runs had other settings and left the study; --results OTHER would keep both"
+    if never := len(left.difference(states)):
+        yield f"{plural(never, 'trial')} of the earlier plan never ran and left the study: this command plans others"
 
 
 def _without_weights(session: Session) -> int:
@@ -235,16 +234,6 @@ def _writable(folder: Path) -> Iterator[None]:
             f"{path}: cannot be written: {error.strerror or error}; what was running is ended, and the same command "
             f"goes on from here"
         ) from error
-
-
-@contextmanager
-def _sigterm_exits() -> Iterator[None]:
-    """SIGTERM ends planning as a Ctrl-C does: what has been started by then is ended, too, without a word."""
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -1,0 +1,17 @@
+"""The fork server and what it is asked for: either may be killed at any time."""
+
+import os
+import signal
+
+import pytest
+
+from vitbench.errors import UserError
+from vitbench.runner.forked import forked
+
+
+def test_f35_a_process_that_is_killed_before_it_answers_is_said_and_a_killed_server_is_replaced() -> None:
+    with pytest.raises(UserError, match="images was ended"):
+        forked("os:_exit", 1)
+    server = forked("os:getppid")
+    os.kill(server, signal.SIGKILL)
+    assert forked("os:getppid") not in (server, os.getpid())
