@@ -1,6 +1,7 @@
 """Reports of whole studies: pure, complete, honest about what is missing, safe against hostile names; their index."""
 
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tests.report.builders import (
     written,
 )
 from tests.report.markdown import HOSTILE, Archetypes, Page, read_page
+from tests.runner.runs import until
 from tools.archetypes import STUDIES
 from vitbench.cli.main import cli
 from vitbench.config.suite import Goal, Published
@@ -69,11 +71,14 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     stale = {"figures/stale.png", "figures/stale.csv", "tables/stale.csv"}
     for name in stale:
         (out / name).write_bytes(b"")
+    with (out / "report.md").open("a") as text:
+        text.write("[tables/stale.csv](tables/stale.csv)")
     (out / "tables" / "notes.txt").write_text("kept")
+    (out / "tables" / "mine.csv").write_text("kept")
     written(study, out)
     left = set(files_of(out))
     assert not left & stale
-    assert {"tables/notes.txt", "report.md", "index.html"} <= left
+    assert {"tables/notes.txt", "tables/mine.csv", "report.md", "index.html"} <= left
     assert not [name for name in left if name.endswith(".tmp")]
     foreign = {"figures/numbers.csv": "1,2", "latex/paper.tex": "mine"}
     for name, text in foreign.items():
@@ -83,13 +88,14 @@ def test_a_later_rendering_leaves_nothing_of_an_earlier_one_and_touches_no_other
     assert all((out / name).read_text() == text for name, text in foreign.items())
 
 
-def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["index.html", "report.md"])
+def test_a_page_of_somebody_else_is_not_overwritten(tmp_path: Path, name: str) -> None:
     study = build(tmp_path / "study", factorial(SMALL))
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "index.html").write_text("<!doctype html><title>mine</title>")
-    with pytest.raises(ReportError, match="no report of vitbench's"):
+    (tmp_path / "site" / name).write_text("<!doctype html><title>mine</title>")
+    with pytest.raises(ReportError, match=f"its {name} is no report of vitbench's"):
         written(study, tmp_path / "site")
-    assert files_of(tmp_path / "site") == {"index.html": b"<!doctype html><title>mine</title>"}
+    assert files_of(tmp_path / "site") == {name: b"<!doctype html><title>mine</title>"}
 
 
 def test_the_components_suite_accounts_for_every_cell(archetypes: Archetypes) -> None:
@@ -359,3 +365,14 @@ def test_the_command_names_every_page_it_wrote(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     pages = [tmp_path / "out" / name / "index.html" for name in ("a", "b", "")]
     assert done.output.splitlines() == [str(page) for page in pages] and all(page.is_file() for page in pages)
+
+
+@pytest.mark.slow
+def test_sigterm_leaves_no_temporary_folder_and_the_earlier_report(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", factorial(SMALL)).path
+    line = [sys.executable, "-m", "vitbench", "report", str(study), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(line, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True)
+    until(lambda: any(tmp_path.glob("vitbench-report-*/*")), "nothing was made")
+    process.terminate()
+    assert process.wait(timeout=60) == 143 and process.communicate()[1] == ""
+    assert not [*tmp_path.glob("vitbench-report-*")] and not (tmp_path / "out" / "index.html").exists()

@@ -99,9 +99,10 @@ class Files:
         try:
             for path, content in self.contents.items():
                 content(self._spooled(path))
-            if (out / PAGE).exists() and OURS not in (out / PAGE).read_bytes()[:4096]:
-                raise ReportError(f"{out}: its {PAGE} is no report of vitbench's; give another folder with --out")
-            stale = _stale(out, self.contents) if _is_ours(out / TEXT) else []
+            for name, mark in ((PAGE, OURS), (TEXT, MARK.encode())):
+                if (out / name).exists() and mark not in (out / name).read_bytes()[:4096]:
+                    raise ReportError(f"{out}: its {name} is no report of vitbench's; give another folder with --out")
+            stale = _stale(out, self.contents) if (out / TEXT).exists() else []
             for path in self.contents:
                 _replace(out / path, self._spooled(path))
             for file in stale:
@@ -145,20 +146,14 @@ def _stale(out: Path, contents: Collection[str]) -> list[Path]:
     ours = [
         file for file in out.glob("figures/*.*") if file.stem in pictures and file.suffix in (".png", ".svg", ".csv")
     ]
-    ours += out.glob("tables/*.csv")
+    linked = (out / TEXT).read_text(encoding="utf-8", errors="replace")
+    ours += [file for file in out.glob("tables/*.csv") if f"(tables/{file.name})" in linked]
     exported = {path.partition("/")[0] for path in contents}
     if "latex" in exported:
         ours += [file for file in out.glob("latex/*.tex") if file.read_bytes().startswith(TEX_MARK.encode())]
     if "tensorboard" in exported:
         ours += out.glob("tensorboard/**/events.out.tfevents.*.vitbench")
     return [file for file in ours if file.relative_to(out).as_posix() not in contents]
-
-
-def _is_ours(page: Path) -> bool:
-    try:
-        return page.read_text(encoding="utf-8", errors="replace").startswith(MARK)
-    except OSError:
-        return False
 
 
 def _replace(path: Path, made: Path) -> None:
