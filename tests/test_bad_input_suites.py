@@ -69,7 +69,7 @@ def test_i01_i02_i03_i04_i05_a_mistake_is_named_with_file_key_value_and_what_is_
     assert error(tmp_path, override).startswith(f"suite.toml: {message}")
 
 
-@pytest.mark.parametrize("override", ["depth=3", "model.depth"])
+@pytest.mark.parametrize("override", ["depth=3", "model.depth", "small.train.epochs=3", "device.cpu.train.epochs=3"])
 def test_i01_what_is_set_is_a_table_s_key_and_a_value(tmp_path: Path, override: str) -> None:
     assert error(tmp_path, override).startswith("--set ")
 
@@ -320,7 +320,7 @@ def test_i31_numbers_and_keys_beyond_measure(tmp_path: Path, how: str) -> None:
 
 
 def test_i31_a_parameter_of_an_engine_that_is_no_number_is_text(tmp_path: Path) -> None:
-    arguments = ("run", suite_file(tmp_path), "--device", "no", "--engine")
+    arguments = ("run", suite_file(tmp_path), "--device", "no", "--launcher", "slurm", "--engine")
     for value in ("9" * 5000, "\N{SUPERSCRIPT TWO}"):
         message = refused_here(tmp_path, *arguments, f"a={value}")
         assert message.startswith('vitbench: "no" is no device')

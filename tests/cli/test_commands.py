@@ -38,6 +38,12 @@ def test_plan_lists_every_trial_and_runs_nothing_and_a_gpu_takes_all_of_the_imag
     assert 0 < float(re.findall(r"cost of what is left: ([\d.]+) GFLOP", small)[0]) < 100
 
 
+@pytest.mark.parametrize(("option", "value", "launcher"), [("engine", "a=b", "slurm"), ("address", "host:1", "ray")])
+def test_an_option_of_a_launcher_that_is_not_asked_for_is_a_mistake(option: str, value: str, launcher: str) -> None:
+    done = here("run", COMPONENTS, f"--{option}", value)
+    assert done.returncode == 2 and f"--{option}: is for --launcher {launcher}" in done.stderr
+
+
 def test_a_plan_for_a_gpu_knows_no_pace_of_a_cpu_and_says_that_none_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_kind, "NODES", ())  # as on a machine without one, wherever this runs
     timed = [COMPONENTS, "--set", "train.seeds=9", "--results", str(REPOSITORY / "results/reference/components-cpu")]

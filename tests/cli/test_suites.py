@@ -68,7 +68,8 @@ def test_a_suite_of_ones_own_begins_as_a_copy(tmp_path: Path) -> None:
     assert nowhere.returncode == 2 and nowhere.stderr.startswith("vitbench: mine.toml: cannot be written: ")
     again = here("init", "mine", cwd=tmp_path)
     assert again.returncode == 2 and "exists already" in again.stderr and (tmp_path / "mine.toml").read_text() == text
-    assert here("init", "../mine", cwd=tmp_path).returncode == 2
+    for name in ("../mine", "_mine", "\N{LATIN SMALL LETTER E WITH ACUTE}", "con"):
+        assert here("init", name, cwd=tmp_path).returncode == 2, "no name of a suite"
 
 
 def test_what_cannot_be_downloaded_is_said(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
               help="Folder of images, by class or not, or one image. Default: the model's own trial's.")  # fmt: skip
 @click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True,
               help="Which images of the model's own trial.")  # fmt: skip
-@click.option("--out", type=FOLDER, help="Folder of the page. Default: reports/explained/<name of the file>.")
+@click.option("--out", type=FOLDER,
+              help="Folder of the page. Default: reports/explained/<file>[-<other images>].")  # fmt: skip
 @click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it. Default: auto.")
 @click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own.")
 @click.pass_context
@@ -86,7 +87,8 @@ def explain(
             reason = getattr(error, "strerror", None) or str(error)
             console.print(f"[yellow]not kept with the study[/]: {escape(reason)}")
     title, epochs = _training(study, explanation.about.trial)
-    folder = out or Path("reports") / "explained" / checkpoint.stem
+    of = images.resolve().stem if images else "" if split == "test" else split  # each has a page of its own
+    folder = out or Path("reports") / "explained" / "-".join(filter(None, (checkpoint.stem, of)))
     page = render_explanation(explanation, title or checkpoint.stem, epochs, folder)
     console.print(escape(str(page)))
 

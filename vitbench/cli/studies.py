@@ -213,6 +213,9 @@ def run(
     suite = asked.read()
     if keep_weights and launcher == "ray":
         raise click.UsageError("--keep-weights: Ray's nodes need not have the study's folder; use local or slurm")
+    for name, value, where in (("address", address, "ray"), ("engine", engine, "slurm")):
+        if value and launcher != where:
+            raise click.UsageError(f"--{name}: is for --launcher {where}")
     again = (*asked.command("run"), *(["--keep-weights"] if keep_weights else []))
     repeat = (*again, "--heartbeat", str(how["heartbeat"]), *(["--rerun-changed"] if how["rerun_changed"] else []))
     options = _options(

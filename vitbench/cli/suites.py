@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from vitbench import registry
 from vitbench.cli import completion
 from vitbench.cli.console import Terminal, escape
 from vitbench.config import shipped
@@ -41,8 +42,8 @@ def suites(names: tuple[str, ...]) -> None:
 def init(name: str, source: str) -> None:
     """Write NAME.toml, a suite of your own: a copy of another suite, under its new name."""
     name = name.removesuffix(shipped.SUFFIX)
-    if not re.fullmatch(r"[\w][\w.-]*", name):
-        raise click.BadParameter(f'"{name}" is not a name of letters, digits, "-", "_" and "."')
+    if problem := registry.name_problem(name):
+        raise click.BadParameter(problem)
     text = shipped.suite_file(source).read_text(encoding="utf-8")
     renamed, times = re.subn(r'(?m)^(name\s*=\s*)".*"$', rf'\1"{name}"', text, count=1)
     if not times:

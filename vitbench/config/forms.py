@@ -50,6 +50,9 @@ def set_values(raw: dict[str, Any], overrides: Sequence[str]) -> list[str]:
         raw["data"] = {key: value for key, value in raw["data"].items() if key not in OF_A_SET}
     for given in overrides:
         key = given.partition("=")[0].strip()
+        if (table := key.partition(".")[0]) in ("device", "small"):
+            messages.append(f'--set "{given}": [{table}] is of the file; set the value itself, as in train.epochs=3')
+            continue
         if key.startswith("train.seeds."):
             _no_other_seeds(raw)
         wrong = apply(raw, given)

@@ -51,8 +51,8 @@ def _start(function: str, arguments: tuple[object, ...]) -> ForkServerProcess:
     """Start a process, and the server where none runs.
 
     The server imports from where this process does: by itself it would look into the current folder first, where a
-    ``random.py`` may lie, or another vitbench. It ignores Ctrl-C from its first moment: multiprocessing has it do so only once all is loaded. It inherits
-    that, which a thread cannot arrange; those of Ray's actors have no terminal.
+    ``random.py`` may lie, or another vitbench. It ignores Ctrl-C from its first moment: multiprocessing has it do so
+    only once all is loaded. It inherits that, which a thread cannot arrange; those of Ray's actors have no terminal.
     """
     # Inductor would start a pool of compilers in each process, which takes the cores from what is timed there.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
