@@ -38,11 +38,11 @@ def start(function: str, *arguments: object) -> ForkServerProcess:
         arguments: its arguments, which are pickled.
 
     Raises:
-        EOFError, OSError: where the server has gone twice.
+        EOFError, ConnectionError: where the server has gone twice.
     """
     try:
         return _start(function, arguments)
-    except (EOFError, OSError):
+    except (EOFError, ConnectionError):
         end_server()  # its files are closed a moment before it is dead, and it would be asked again
         return _start(function, arguments)
 
@@ -61,7 +61,7 @@ def _start(function: str, arguments: tuple[object, ...]) -> ForkServerProcess:
     context.set_forkserver_preload(PRELOADED)
     paths = {name: os.environ.get(name) for name in PATHS}
     process = context.Process(target=_call, args=(function, arguments, paths), daemon=False)
-    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, sys.path)), PYTHONSAFEPATH="1")
+    os.environ.update(PYTHONPATH=os.pathsep.join(map(str, filter(None, sys.path))), PYTHONSAFEPATH="1")
     try:
         if threading.current_thread() is threading.main_thread():
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
