@@ -2,14 +2,10 @@
 
 import gc
 import signal
-import sys
 
 
 def main() -> None:
-    """Run the command line. A Ctrl-C while commands are imported ends it like any program, without a traceback.
-
-    SIGTERM ends it as a Ctrl-C does: what it has started is ended and its temporary files go, without a word.
-    """
+    """Run the command line. A Ctrl-C while commands are imported ends it like any program, without a traceback."""
     gc.disable()  # what is imported stays: to look for cycles among it takes a tenth of a command's time or more
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and is not ignored, as in a shell's background
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -17,7 +13,6 @@ def main() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     gc.freeze()
     gc.enable()
     run()

@@ -131,7 +131,7 @@ def test_images_of_ones_own(trained: Trained, tmp_path: Path, lossless: Path) ->
     assert "Confusion matrix: of 0 of 1 images the class is known" in text and "red.png" in text
     with chdir(tmp_path):
         assert explained(str(alone), "--images", str(plain / "red.png")) == 0
-    text = (tmp_path / "reports" / "explained" / "elsewhere-red" / "report.md").read_text()
+    text = (tmp_path / "reports" / "explained" / "elsewhere-red.png" / "report.md").read_text()
     assert "the image red.png, at the model's" in text and "What is not shown, and why" in text
     assert "first folder that an image lies in: airplane, automobile, bird, cat, deer or one of 5 others" in text
     assert not (tmp_path / "explanations").exists()

@@ -27,7 +27,7 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path) -> None:
     assert len(frame[frame["study"] == "components-cpu"]) == 6, "functions, of 36 cells"
     placed = frame[frame["study"] == "norm-placement-small"]
     assert placed["board"].nunique() == 4, "two learning rates, with and without warm-up: four recipes"
-    assert "epochs, batch size" in done.stdout and re.search(r"more rows.* \(--top, --csv\)", done.stdout)
+    assert "epochs, batch size" in done.stdout and "more rows and 1 more column in --csv" in done.stdout
 
 
 def test_boards_that_differ_in_more_than_words_stand_apart() -> None:
@@ -66,11 +66,15 @@ def test_a_cell_that_was_trained_in_two_environments_says_in_which(tmp_path: Pat
     assert "mine, cpu A" in done.stdout and "mine, cpu B" in done.stdout, done.stdout
 
 
-def test_a_narrow_terminal_breaks_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_breaks_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (60, 80):
         monkeypatch.setenv("COLUMNS", str(width))
         out = here("leaderboard", str(REFERENCE / "vit5-small"), "--top", "3").stdout
         assert out.count("learned_rope_2d") == 3 and "13 more rows" in out, out
+    long = "pretrained_" * 5 + "by_nobody"
+    build(tmp_path / "study", Plan([CellPlan(long, {"depth": 2}), CellPlan("other", {"depth": 1})], time=False))
+    out = here("leaderboard", str(tmp_path / "study")).stdout
+    assert out.count("pretrained_") >= 3 and len(re.findall(r"\d\d\.\d", out)) >= 2, "folded, with its accuracy"
 
 
 def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:

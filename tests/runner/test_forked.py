@@ -6,12 +6,14 @@ import signal
 import pytest
 
 from vitbench.errors import UserError
-from vitbench.runner.forked import forked
+from vitbench.runner.forked import PATHS, forked
 
 
 def test_f35_a_process_that_is_killed_before_it_answers_is_said_and_a_killed_server_is_replaced() -> None:
     with pytest.raises(UserError, match="images was ended"):
         forked("os:_exit", 1)
+    before = {name: os.environ.get(name) for name in PATHS}
     server = forked("os:getppid")
     os.kill(server, signal.SIGKILL)
     assert forked("os:getppid") not in (server, os.getpid())
+    assert {name: os.environ.get(name) for name in PATHS} == before

@@ -156,8 +156,7 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
         console.print(Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}", style="italic"))
         lines = [
             {
-                "rank": Md(f"{row['rank']}"),
-                "cell": escape(row["cell"]),
+                "cell": escape(f"{row['rank']}. {row['cell']}"),
                 "test accuracy (%)": spread(row[MEAN], row[STD], 1),
                 "study": escape(", ".join(filter(None, (row["study"], row["on"])))),
                 "seeds": Md(f"{row['n']}"),
@@ -165,8 +164,8 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
             }
             for row in rows.to_dict("records")
         ]
-        board = table(lines, right={"rank", "test accuracy (%)", "seeds", "parameters (M)"})
-        console.print(grid(board, console.width, top, "(--top, --csv)"))
+        board = table(lines, right={"test accuracy (%)", "seeds", "parameters (M)"})
+        console.print(grid(board, console.width, top, "in --csv"))
     if frame.empty:
         asked = ", ".join(f"{field}={value}" for field, value in having.items())
         raise UserError(f"no finished cell has {asked or 'a test accuracy'}")

@@ -30,7 +30,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--split", type=click.Choice(["test", "validation"]), default="test", show_default=True,
               help="Which images of the model's own trial.")  # fmt: skip
 @click.option("--out", type=FOLDER,
-              help="Folder of the page. Default: reports/explained/<file>[-<other images>].")  # fmt: skip
+              help="Folder of the page. Default: reports/explained/<trial>, or <trial>-<images>.")  # fmt: skip
 @click.option("--device", default="auto", metavar="auto|cpu|cuda[:i]|mps", help="Where to run it. Default: auto.")
 @click.option("--plugin", "plugins", multiple=True, type=FILE, help="A file with components of your own.")
 @click.pass_context
@@ -87,7 +87,7 @@ def explain(
             reason = getattr(error, "strerror", None) or str(error)
             console.print(f"[yellow]not kept with the study[/]: {escape(reason)}")
     title, epochs = _training(study, explanation.about.trial)
-    of = images.resolve().stem if images else "" if split == "test" else split  # each has a page of its own
+    of = images.resolve().name if images else "" if split == "test" else split  # each has a page of its own
     folder = out or Path("reports") / "explained" / "-".join(filter(None, (checkpoint.stem, of)))
     page = render_explanation(explanation, title or checkpoint.stem, epochs, folder)
     console.print(escape(str(page)))

@@ -20,6 +20,7 @@ from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.config.shipped import names, suite_file
 from vitbench.config.suite import ExpandedSuite
 from vitbench.config.suite_errors import TooManyTrials
+from vitbench.store.processes import sigterm_exits
 
 if TYPE_CHECKING:
     from vitbench.report.view import View
@@ -328,6 +329,7 @@ def pack(study: Path) -> None:
     help="Write into a folder of that name, too: its tables for a paper, a page to explore, or its records as runs "
     "of a tracker.",
 )
+@sigterm_exits()
 def report(study: Path | None, out: Path | None, printed: str | None, exports: tuple[str, ...]) -> None:
     """Render the report of the study in the folder STUDY, and print its answer; of a folder of studies render all of
     them, with an index.html.

@@ -146,8 +146,7 @@ def _stale(out: Path, contents: Collection[str]) -> list[Path]:
     ours = [
         file for file in out.glob("figures/*.*") if file.stem in pictures and file.suffix in (".png", ".svg", ".csv")
     ]
-    linked = (out / TEXT).read_text(encoding="utf-8", errors="replace")
-    ours += [file for file in out.glob("tables/*.csv") if f"(tables/{file.name})" in linked]
+    ours += out.glob("tables/*.csv")
     exported = {path.partition("/")[0] for path in contents}
     if "latex" in exported:
         ours += [file for file in out.glob("latex/*.tex") if file.read_bytes().startswith(TEX_MARK.encode())]

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from typing import Any
 
 from vitbench.errors import UserError
@@ -61,7 +62,7 @@ def _start(function: str, arguments: tuple[object, ...]) -> ForkServerProcess:
     context.set_forkserver_preload(PRELOADED)
     paths = {name: os.environ.get(name) for name in PATHS}
     process = context.Process(target=_call, args=(function, arguments, paths), daemon=False)
-    os.environ.update(PYTHONPATH=os.pathsep.join(map(str, filter(None, sys.path))), PYTHONSAFEPATH="1")
+    os.environ.update(PYTHONPATH=os.pathsep.join(str(Path(path).absolute()) for path in sys.path), PYTHONSAFEPATH="1")
     try:
         if threading.current_thread() is threading.main_thread():
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -108,16 +109,15 @@ def forked(function: str, *arguments: object) -> Any:
     try:
         process = start("vitbench.runner.forked:_answer", sender, dict(os.environ), function, arguments)
         sender.close()
-        try:
-            answer, error = receiver.recv()
-        except EOFError:
-            answer, error = None, UserError("the process that looks for devices and images was ended: out of memory?")
+        answer, error = receiver.recv()
+        process.join()
+    except (EOFError, ConnectionError):
+        raise UserError("the process that looks for devices and images was ended: out of memory?") from None
     except (KeyboardInterrupt, SystemExit):
         end_server()  # and with it the process, whether it has started or is still to
         raise
     finally:
         receiver.close()
-    process.join()
     if error is not None:
         raise error
     return answer

@@ -22,8 +22,9 @@ from vitbench.runner.process import Stop
 from vitbench.runner.session import Analysis, Planner, Reporter, Session, is_of_other_code
 from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Tried, standing
-from vitbench.store.leases import INTERVAL_SECONDS
+from vitbench.store.leases import INTERVAL_SECONDS, at_work
 from vitbench.store.packed import MOST
+from vitbench.store.processes import sigterm_exits
 from vitbench.store.study import study_folder
 from vitbench.wording import plural, printable
 
@@ -90,7 +91,7 @@ def run_suite(
         address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
     )  # fmt: skip
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
-    with closing(open_backend(backend_options)) as backend:
+    with sigterm_exits(), closing(open_backend(backend_options)) as backend:
         session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
         with _signals(stop), _writable(folder), Leases(folder / "leases", options.heartbeat_s) as leases:
             run(session, backend, leases)
@@ -172,7 +173,7 @@ def _session(
     if options.keep_weights and (without := _without_weights(session)):
         why = "without --keep-weights; whose record is removed is trained again"
         reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
-    for gone in _left_out(before.info.trials, study.info.trials, states) if before else ():
+    for gone in _left_out(before.info.trials, study, states) if before else ():
         reporter.note(gone, "notice: ")
     cost = session.expect()
     more = len(study.info.trials) - len(info.trials)
@@ -194,13 +195,13 @@ def _known(data: DataSpec, trained_on: Sequence[DataSpec], before: StudyInfo) ->
     return Prepared(data, before.data_identity, before.class_names, {})
 
 
-def _left_out(before: Trials, trials: Trials, states: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
-    """Sentences on the trials that are in the plan no more: those that finished, and those that never ran."""
-    left = set(before.ids()).difference(trials.ids())
+def _left_out(before: Trials, study: StudyFolder, states: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
+    """Sentences on the trials that are in the plan no more: those that finished, and those that nobody runs."""
+    left = set(before.ids()).difference(study.info.trials.ids())
     if gone := sum(standing(states[trial_id]).state == "ok" for trial_id in left.intersection(states)):
         finished = plural(gone, "finished trial")
         yield f"{finished} of earlier runs had other settings and left the study; --results OTHER would keep both"
-    if never := len(left.difference(states)):
+    if (never := len(left.difference(states))) and not at_work(study.path / "leases"):
         yield f"{plural(never, 'trial')} of the earlier plan never ran and left the study: this command plans others"
 
 

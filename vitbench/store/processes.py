@@ -10,6 +10,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 MARK = "VITBENCH_RUN"
@@ -98,3 +99,13 @@ def die_with_parent(number: signal.Signals) -> None:
     """Have the kernel send this process a signal when the one that forked it ends, even while it is stuck in C code."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
+
+
+@contextlib.contextmanager
+def sigterm_exits() -> Iterator[None]:
+    """SIGTERM ends what is done meanwhile as a Ctrl-C does: what it has started is ended, its temporary files go."""
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -87,16 +87,15 @@ def _differing(comparison: SideBySide, kind: Kind) -> Facts:
 
 
 def _otherwise(comparison: SideBySide, *, images: bool) -> Facts:
-    """In what some arms trained cells otherwise than those that they are compared with: in images, or in a recipe."""
-    apart = [(number, name) for row in comparison.cells for number, names in enumerate(row.apart) for name in names
-             if (name == "data") == images]  # fmt: skip
-    if apart:
-        fields = Counter(name for _, name in apart)
-        yield {
-            "arms": letters(comparison, sorted({number for number, _ in apart})),
-            "cells": plural(len(apart), "cell"),
-            "what": listed([f"{name} in {plural(cells, 'cell')}" for name, cells in fields.items()]),
-        }
+    """In what arms trained cells otherwise than those that they are compared with, in images or in a recipe: a fact of
+    those that are alike in that."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for number in range(len(comparison.arms)):
+        fields = Counter(f for row in comparison.cells for f in row.apart[number] if (f == "data") == images)
+        what = tuple(f"{name} in {plural(cells, 'cell')}" for name, cells in fields.items())
+        alike.setdefault(what, []).append(number)
+    return [{"arms": letters(comparison, numbers), "what": listed(what), "cells": what[0].removeprefix("data in ")}
+            for what, numbers in alike.items() if what]  # fmt: skip
 
 
 def _studies(comparison: SideBySide) -> list[list[int]]:

@@ -3,6 +3,8 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -71,7 +73,7 @@ def fitting(table: Table, width: int) -> list[int]:
     Optional ones give way first, then the last ones, and of ``KEPT`` the last there; the first one never does, nor does
     what distinguishes the rows as long as anything else can.
     """
-    needs = [_need(table, number) for number in range(len(table.columns))]
+    needs = [_need(table, number, width) for number in range(len(table.columns))]
     numbers = list(range(len(table.columns)))
     naming = table.telling if not table.right[0] else 1
     while len(numbers) > 1 and sum(needs[n] + GAP for n in numbers) > width:
@@ -84,7 +86,7 @@ def fitting(table: Table, width: int) -> list[int]:
 
 def _widths(table: Table, numbers: Sequence[int], width: int) -> list[int]:
     """Characters of each column that is shown: its need, and of what is left as much as its lines can use."""
-    widths = [_need(table, number) for number in numbers]
+    widths = [_need(table, number, width) for number in numbers]
     left = width - sum(widths) - GAP * len(widths)
     wishes = [max(map(cell_len, [table.columns[n], *(plain(row[n]) for row in table.rows)])) for n in numbers]
     for place in sorted(range(len(widths)), key=lambda p: wishes[p] - widths[p]):
@@ -94,21 +96,24 @@ def _widths(table: Table, numbers: Sequence[int], width: int) -> list[int]:
     return widths
 
 
-def _need(table: Table, number: int) -> int:
+def _need(table: Table, number: int, width: int) -> int:
+    """The longest word of a column; a longer one than half of the terminal gives way in the first, and is folded."""
     words = table.columns[number].split(" ")
     cells = [plain(row[number]) for row in table.rows]
     least = LONG if number == 0 else LONG // 2  # what a row is about is read first
     lines = [[cell] if cell_len(cell) < LONG else ["x" * least, *cell.split(" ")] for cell in cells]
-    return max(map(cell_len, itertools.chain(words, *lines)))
+    need = max(map(cell_len, itertools.chain(words, *lines)))
+    return need if number else min(need, max(LONG, width // 2))
 
 
 def grid(table: Table, width: int, most: int = MOST_ROWS, rest: str = "in the report") -> Grid:
     """A table's first rows and the columns for which there is room; beneath it, where the ``rest`` of both is."""
-    drawn = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-    numbers = fitting(table, width)
-    for number, given in zip(numbers, _widths(table, numbers, width), strict=True):
-        drawn.add_column(Text(table.columns[number]), justify="right" if table.right[number] else "left", width=given)
-    for row in table.rows[:most]:
+    drawn, first = Grid(box=box.SIMPLE_HEAD, pad_edge=False), replace(table, rows=table.rows[:most])
+    numbers = fitting(first, width)
+    for number, given in zip(numbers, _widths(first, numbers, width), strict=True):
+        side: Literal["left", "right"] = "right" if table.right[number] else "left"
+        drawn.add_column(Text(table.columns[number]), justify=side, width=given, overflow="fold")
+    for row in first.rows:
         drawn.add_row(*(_cell(row[number], judged=table.columns[number] in JUDGED) for number in numbers))
     rows, columns = len(table.rows) - most, len(table.columns) - len(numbers)
     if left_out := [plural(count, noun) for count, noun in ((rows, "more row"), (columns, "more column")) if count > 0]:
