@@ -1,5 +1,6 @@
 """Suites and studies in Python: what a script and a notebook get is what the command line gets."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -245,6 +246,7 @@ def test_a_suite_of_the_package_is_planned_as_by_the_command_line() -> None:
     read = read_suite(REPOSITORY / "ablations" / "positions.toml", options, small=True, device="cpu")
     assert ids(suite.plan("cpu")) == [each.id for each in plan(read, "cpu").trials]
     assert suite.name == "positions-small" and "6 cells" in repr(suite)
+    assert 'did you mean "relu"' in repr(vitbench.Suite(axes={"mlp": ["relo"]})), "shown, though it cannot be run"
 
 
 def test_what_is_written_in_python_is_a_file_of_the_command_line(tmp_path: Path) -> None:
@@ -343,6 +345,14 @@ def test_what_has_no_result_yet_is_in_no_answer(tmp_path: Path) -> None:
     assert repr(vitbench.Study(tmp_path / "begun")).endswith(": 1 underpowered>")
     build(tmp_path / "untouched", factorial(axes, state=lambda *_: ("pending", ""), seeds=(0, 1, 2)))
     assert repr(vitbench.Study(tmp_path / "untouched")).endswith("no comparison has a result>")
+
+
+def test_a_study_that_is_open_stays_as_it_was_read(tmp_path: Path) -> None:
+    axes = {"norm": ["pre", "post"]}
+    study = vitbench.Study(build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1, 2))).path)
+    shutil.rmtree(tmp_path / "study")
+    build(tmp_path / "study", factorial(axes, time=False, seeds=(0, 1, 2, 3)))
+    assert [study.effects("norm", against=each).frame["n"].tolist() for each in ("pre", "post")] == [[3], [3]]
 
 
 def test_effects_against_another_value_turn_round() -> None:

@@ -108,7 +108,10 @@ class Suite:
         return made
 
     def __repr__(self) -> str:
-        return f'<vitbench.Suite "{self.name}": {len(self.read().cells)} cells>'
+        try:
+            return f'<vitbench.Suite "{self.name}": {len(self.read().cells)} cells>'
+        except UserError as error:
+            return f'<vitbench.Suite "{self.name}": {error}>'
 
     def to_toml(self) -> str:
         """The file of the suite; ``load`` says which form of it and with which changes."""
@@ -296,7 +299,7 @@ class Study:
                 raise ValueError(f'"{given}" is not compared in this study{nearest(given, known)}; known: '
                                  f'{", ".join(known)}')  # fmt: skip
         if axis is not None and against is not None:
-            view = self._view()
+            view = type(view)(view.study)
             view.axes[axis] = (against, *(value for value in view.axes[axis] if value != against))
         return Effects(view, axis)
 
@@ -312,15 +315,16 @@ class Study:
             UserError: where the study has more seeds, does not say by which command it was made, or cannot be run here.
             KeyboardInterrupt: after it was stopped.
         """
-        info = self.view.study.info
-        trained_on = set(self.view.train["device"])
+        view = self._view()
+        info = view.study.info
+        trained_on = set(view.train["device"])
         of_device = {command[-1]: command for command in info.commands if command[0] == "run"}  # the last of each
         if part := {"--only", "--cell"}.intersection(word for command in of_device.values() for word in command):
             raise UserError(f"{self.path}: was last run in part, by {part.pop()}; run its suite with more seeds")
         commands = [command for device, command in of_device.items() if device.partition(":")[0] in trained_on]
         if not commands:
             raise UserError(f"{self.path}: says no command by which it was made; run its suite with more seeds")
-        known = info.looks.seeds if info.looks else tuple(map(int, self.view.train["seed"].unique()))
+        known = info.looks.seeds if info.looks else tuple(map(int, view.train["seed"].unique()))
         if seeds < len(known):
             raise UserError(f"{self.path}: has {len(known)} seeds a cell already; {seeds} would be fewer")
         key, value = "train.seeds.at_most" if info.looks is not None else "train.seeds", str(seeds)

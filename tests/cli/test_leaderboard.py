@@ -27,7 +27,9 @@ def test_cells_are_ranked_among_those_of_one_recipe(tmp_path: Path) -> None:
     assert len(frame[frame["study"] == "components-cpu"]) == 6, "functions, of 36 cells"
     placed = frame[frame["study"] == "norm-placement-small"]
     assert placed["board"].nunique() == 4, "two learning rates, with and without warm-up: four recipes"
-    assert "epochs, batch size" in done.stdout and "more rows and 1 more column in --csv" in done.stdout
+    assert (
+        "epochs, batch size" in " ".join(done.stdout.split()) and "more rows and 1 more column in --csv" in done.stdout
+    )
 
 
 def test_boards_that_differ_in_more_than_words_stand_apart() -> None:
@@ -40,6 +42,14 @@ def test_a_recipe_of_so_many_images_names_no_epochs(tmp_path: Path) -> None:
     build(tmp_path / "study", Plan([CellPlan("a", {"depth": 1})], recipe={"images": 700}, time=False))
     (recipe,) = leaderboard([StudyFolder.read(tmp_path / "study")])["recipe"]
     assert "images 700" in recipe and "epoch" not in recipe
+
+
+def test_heads_say_which_images_and_seeds_of_one_program_are_on_one_board(tmp_path: Path) -> None:
+    recipes = {"alone": {}, "together": {"ensemble_seeds": True}}
+    studies = [build(tmp_path / name, Plan([CellPlan("a", {"depth": 1})], recipe=recipe, time=False))
+               for name, recipe in recipes.items()]  # fmt: skip
+    frame = leaderboard([*studies, StudyFolder.read(REFERENCE / "resolution-small")])
+    assert frame["board"].tolist().count(2) == 2 and frame["images"].iloc[0].endswith("test_images 1000")
 
 
 def test_of_one_study_given_twice_cells_stand_side_by_side() -> None:

@@ -13,7 +13,7 @@ from tests.analysis.test_comparison import Timed, write
 from tests.analysis.test_side_by_side import on_two_machines
 from tests.bad_input import files_of
 from tests.report.browser import WINDOWS, faults_of_page, opened
-from tests.report.builders import CPU, GPU, blank, build, factorial
+from tests.report.builders import CPU, GPU, CellPlan, Plan, blank, build, factorial
 from tests.report.markdown import read_page
 from tests.test_security import HOSTILE, hostile_study
 from vitbench.analysis.side_by_side import side_by_side
@@ -63,6 +63,12 @@ def test_of_what_is_not_recorded_nothing_is_said_to_be_the_same(tmp_path: Path) 
         text = text_of(Timed(), unknown)
         assert "**Unknown:** machine and software of B." in text and "**Same:** timing." in text
     assert "**Unknown:** machine and software of A and B." in text_of(Timed(environment=None), Timed(environment=None))
+
+
+def test_images_of_the_same_set_that_differ_are_not_called_the_same(tmp_path: Path) -> None:
+    plans = {n: Plan([CellPlan("a", {"depth": 1})], time=False, validation_images=n) for n in (500, 400)}
+    text = str(differences(side_by_side([build(tmp_path / str(n), plan).path for n, plan in plans.items()])))
+    assert "**validation images** (500 in A; 400 in B)" in text and "data" not in text.partition("**Same:**")[2]
 
 
 def test_a_study_beside_itself_is_said_to_be_one(tmp_path: Path) -> None:

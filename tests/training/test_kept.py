@@ -49,7 +49,7 @@ def test_a_folder_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None
     (tmp_path / "weights").write_text("a file where the folder should be")
     lines: list[str] = []
     values = train(train_trial(), CPU, lines.append, weights=tmp_path / "weights")
-    assert values.test_loss > 0 and "its weights are not kept" in lines[-1]
+    assert values.test_loss > 0 and "its weights are not kept" in lines[-1] and values.notices == (lines[-1],)
 
 
 @pytest.mark.parametrize("changes", [{}, {"attention": "batched", "norm_layer": "rmsnorm", "positions": "rope_2d"}])

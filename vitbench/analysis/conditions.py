@@ -10,7 +10,7 @@ from vitbench.analysis.arms import Arm
 from vitbench.analysis.frames import commits, level
 from vitbench.analysis.sides import NAMES, Platform
 from vitbench.config.base import Strict
-from vitbench.config.recipe import TimeSpec, TrainSpec
+from vitbench.config.recipe import DataSpec, TimeSpec, TrainSpec
 from vitbench.config.trial import TimeTrial, TrainTrial
 
 Kind = Literal["study", "machine", "software", "data", "recipe", "protocol"]
@@ -68,6 +68,11 @@ def conditions_of(arms: Sequence[Arm]) -> list[Condition]:
         row("commit", "study", lambda arm: _named(commits(arm.trials))),
         row("dates", "study", lambda arm: _dates(arm.trials)),
         row("data", "data", _data),
+        *(
+            each
+            for each in _fields(arms, DataSpec, "data", (), lambda arm: [cell.trial.data for cell in arm.cells])
+            if each.name != "name"
+        ),
         *_fields(arms, TrainSpec, "recipe", ALWAYS, lambda arm: [cell.trial.train for cell in arm.cells]),
         *_fields(arms, TimeSpec, "protocol", PROTOCOL, _protocols),
         row("seeds", "study", lambda arm: _named({seed: None for cell in arm.cells for seed in sorted(cell.runs)})),

@@ -184,7 +184,7 @@ def print_comparison(comparison: SideBySide, fail_over: float | None, console: T
     for note in (differences(comparison), *(text for name, text in stated(comparison) if name in NOTES)):
         console.print(Text(plain(note), style="yellow"))
     for (number, base), changes in comparison.sections.items():
-        if len(comparison.sections) > 1:
+        if len(comparison.sections) > 1 and (changes.changes or changes.alone):
             console.print(Text(f"\n{comparison.against(number, base)}", style="bold"))
         letters = comparison.arms[base].letter, comparison.arms[number].letter
         print_changes(changes, letters, comparison.limit(number, fail_over), console)

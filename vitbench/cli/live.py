@@ -116,7 +116,7 @@ def _pace(moment: Snapshot) -> Text:
     if not moment.drivers and moment.waiting:
         return _line(("waiting", "yellow"), f": {'; '.join(moment.waiting)}{more}")
     if not moment.drivers:
-        return _line(("nobody is at work on it", "yellow"), f"; `vitbench run` goes on with what is left{more}")
+        return _line(("nobody is at work on it", "yellow"), f"; `vitbench run` goes on{more}")
     drivers = "" if moment.drivers == 1 else f" in {moment.drivers} drivers"
     pace = (
         f"{moment.per_minute:,.1f} trials a minute{drivers}" if moment.per_minute else f"the first trials run{drivers}"

@@ -1,5 +1,6 @@
 """The commands ``suites``, ``init`` and ``data``: what can be run, a suite of one's own, and its images."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -55,6 +56,8 @@ def init(name: str, source: str) -> None:
     except FileExistsError as error:
         raise UserError(f"{file}: exists already, and is left as it is") from error
     except OSError as error:
+        with contextlib.suppress(OSError):
+            file.unlink()  # half of a suite
         raise UserError(f"{file}: cannot be written: {error.strerror}") from error
     Terminal().print(escape(f"{file}: change what you like, then `vitbench plan {file}` and `vitbench run {file}`"))
 

@@ -171,8 +171,8 @@ def _session(
         reporter.note(f"{number} of other code than this; {how}", "notice: ")
     done = len(info.trials) - len(session.pending(*KINDS))
     if options.keep_weights and (without := _without_weights(session)):
-        why = "without --keep-weights; whose record is removed is trained again"
-        reporter.note(f"{without} trained before have no weights: {why}", "notice: ")
+        why = "and are not repeated; whose record is removed is trained again"
+        reporter.note(f"{without} trained before have no weights, {why}", "notice: ")
     for gone in _left_out(before.info.trials, study, states) if before else ():
         reporter.note(gone, "notice: ")
     cost = session.expect()

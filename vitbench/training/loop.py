@@ -187,7 +187,9 @@ def _trained(
                 if member not in stepper.lost:
                     keep(stepper, each, data[member], weights / f"{each.id}{SUFFIX}", member)
         except OSError as error:
-            progress(f"its weights are not kept: {error.strerror or error}")
+            progress(why := f"its weights are not kept: {error.strerror or error}")
+            notices = {"notices": (*fitted.notices, why)}
+            results = [each if isinstance(each, Diverged) else each.model_copy(update=notices) for each in results]
     return results
 
 

@@ -1,5 +1,6 @@
 """Leaderboard: cells of several studies that were trained on the same images by the same recipe."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ COLUMNS = (
     "board", "images", "recipe", "rank", "study", "cell", "device", "on", "n", MEAN, STD, "low", "high", "parameters",
     "forward_flops",
 )  # fmt: skip
+
+COUNTED = ("name", "path", "train_images", "validation_images", "identity")
+"""Fields of the images that a board's head says in other words."""
 
 
 def leaderboard(studies: Sequence[StudyFolder], having: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -49,15 +53,23 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
         if other or any(str(getattr(trial.model, field, None)) != value for field, value in having.items()):
             continue
         body, n = trial.canonical(), trial.data.train_images
-        counted = f", {n - trial.data.validation_images:,} training images" if n else ""
+        counted = [f"{n - trial.data.validation_images:,} training images"] if n else []
+        # Seeds of one program are trained as each alone.
+        train = {k: v for k, v in body.get("train", {}).items() if k not in ("ensemble_seeds", "ensemble_at_most")}
         recipe = [] if dead("epochs", [trial.train]) else [plural(trial.train.epochs, "epoch")]
         recipe += [f"batch size {trial.train.batch_size}"]
-        recipe += [f"{k} {v}" for k, v in trial.train.canonical().items() if k not in ("epochs", "batch_size")]
+        recipe += [_set(k, v) for k, v in train.items() if k not in ("epochs", "batch_size")]
+        images = [_set(k, v) for k, v in body.get("data", {}).items() if k not in COUNTED]
         yield {
-            "key": digest([info.data_identity or info.data_name, body.get("data"), body.get("train")]),
-            "images": f"{info.data_name}{counted}", "recipe": ", ".join(recipe), "study": name,
+            "key": digest([info.data_identity or info.data_name, body.get("data"), train]),
+            "images": ", ".join([info.data_name, *counted, *images]), "recipe": ", ".join(recipe), "study": name,
             "cell": row["cell"], "device": row["device"],
             "on": labels.get((row["device"], row["environment"]), ""), "n": row["n"], MEAN: row[MEAN], STD: row[STD],
             "low": row[LOW], "high": row[HIGH],
             "parameters": row["parameters"], "forward_flops": row["forward_flops"],
         }  # fmt: skip
+
+
+def _set(name: str, value: Any) -> str:
+    """A field and its value as a suite has it."""
+    return f"{name} {value if isinstance(value, str) else json.dumps(value)}"

@@ -372,7 +372,7 @@ CAVEATS: tuple[Caveat[View], ...] = (
            "from that.",
            short="training settings differ by cell"),
     Caveat("unequal-budgets", _budgets,
-           "**Budgets differ by {by}**: {flops} TFLOP a run{where}, all stages of training included, and {steps} steps "
+           "**Budgets differ by {by}**: {flops} TFLOP a run{where}, all stages of the run included, and {steps} steps "
            "with labels. What a cell would reach with the budget of another is unknown.",
            short="budgets differ by {by}"),
     Caveat("noise-floor", lambda view: view.noise and view.noise.largest and _noise(view.noise),
