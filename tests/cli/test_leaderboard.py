@@ -78,7 +78,7 @@ def test_a_cell_that_was_trained_in_two_environments_says_in_which(tmp_path: Pat
 
 def test_a_narrow_terminal_breaks_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (60, 80):
-        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("COLUMNS", str(width))  # which a command asks for the width of its terminal
         out = here("leaderboard", str(REFERENCE / "vit5-small"), "--top", "3").stdout
         assert out.count("learned_rope_2d") == 3 and "13 more rows" in out, out
     long = "pretrained_" * 5 + "by_nobody"

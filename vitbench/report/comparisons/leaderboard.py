@@ -58,8 +58,8 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
         train = {k: v for k, v in body.get("train", {}).items() if k not in ("ensemble_seeds", "ensemble_at_most")}
         recipe = [] if dead("epochs", [trial.train]) else [plural(trial.train.epochs, "epoch")]
         recipe += [f"batch size {trial.train.batch_size}"]
-        recipe += [_set(k, v) for k, v in train.items() if k not in ("epochs", "batch_size")]
-        images = [_set(k, v) for k, v in body.get("data", {}).items() if k not in COUNTED]
+        recipe += [_setting(k, v) for k, v in train.items() if k not in ("epochs", "batch_size")]
+        images = [_setting(k, v) for k, v in body.get("data", {}).items() if k not in COUNTED]
         yield {
             "key": digest([info.data_identity or info.data_name, body.get("data"), train]),
             "images": ", ".join([info.data_name, *counted, *images]), "recipe": ", ".join(recipe), "study": name,
@@ -70,6 +70,6 @@ def _rows(view: View, name: str, having: Mapping[str, str]) -> Iterator[dict[str
         }  # fmt: skip
 
 
-def _set(name: str, value: Any) -> str:
+def _setting(name: str, value: Any) -> str:
     """A field and its value as a suite has it."""
     return f"{name} {value if isinstance(value, str) else json.dumps(value)}"

@@ -92,10 +92,10 @@ def _otherwise(comparison: SideBySide, *, images: bool) -> Facts:
     alike: dict[tuple[str, ...], list[int]] = {}
     for number in range(len(comparison.arms)):
         fields = Counter(f for row in comparison.cells for f in row.apart[number] if (f == "data") == images)
-        what = tuple(f"{name} in {plural(cells, 'cell')}" for name, cells in fields.items())
+        counts = {name: plural(cells, "cell") for name, cells in fields.items()}
+        what = tuple(cells if images else f"{name} in {cells}" for name, cells in counts.items())
         alike.setdefault(what, []).append(number)
-    return [{"arms": letters(comparison, numbers), "what": listed(what), "cells": what[0].removeprefix("data in ")}
-            for what, numbers in alike.items() if what]  # fmt: skip
+    return [{"arms": letters(comparison, numbers), "what": listed(what)} for what, numbers in alike.items() if what]
 
 
 def _studies(comparison: SideBySide) -> list[list[int]]:
@@ -157,7 +157,7 @@ LIMITS: tuple[Caveat[SideBySide], ...] = (
     Caveat("unequal-timing-protocol", _protocols,
           "Timing protocols differ: {what}. Medians do not depend on it, widths of intervals do."),
     Caveat("other-images", lambda comparison: _otherwise(comparison, images=True),
-          "{arms}: {cells} trained or tested on **different images** or another split, and not compared by seed."),
+          "{arms}: {what} trained or tested on **different images** or another split, and not compared by seed."),
     Caveat("other-recipe", lambda comparison: _otherwise(comparison, images=False),
           "{arms}: **different recipes** ({what}). A difference in accuracy may be due to that."),
     Caveat("fallback-data", _arms(lambda arm: arm.info and arm.info.fallback is not None),
