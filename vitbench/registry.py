@@ -9,13 +9,12 @@ A plug-in (``--plugin FILE.py``) adds components of the user's own; it says its 
 import functools
 import hashlib
 import importlib
-import importlib.abc
-import importlib.util
 import inspect
 import linecache
 import re
 import sys
 import traceback
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,21 +54,6 @@ class Plugin:
     def digest(self) -> str:
         """Hash of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
-
-
-class _AsRead(importlib.abc.SourceLoader):
-    """Imports a plug-in from the text that was read of it."""
-
-    def __init__(self, plugin: Plugin) -> None:
-        self.plugin = plugin
-
-    def get_filename(self, fullname: str) -> str:
-        """Path of the file, for tracebacks."""
-        return str(self.plugin.path)
-
-    def get_data(self, path: bytes | str) -> bytes:
-        """The text."""
-        return self.plugin.text.encode()
 
 
 _classes: dict[tuple[str, str], type] = {}
@@ -294,14 +278,12 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     declared = _declared(plugin)
     before = dict(_classes)
     module_name = f"{PLUGIN}{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(plugin))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+    module = sys.modules[module_name] = types.ModuleType(module_name)
+    module.__file__ = str(path)
     # Tracebacks and inspect show the text that runs, whatever the file holds by then.
     linecache.cache[str(path)] = len(plugin.text), None, plugin.text.splitlines(keepends=True), str(path)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(plugin.text, path, "exec", dont_inherit=True), vars(module))
     except BaseException as error:
         _classes.clear()
         _classes.update(before)

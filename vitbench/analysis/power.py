@@ -175,8 +175,8 @@ def _t_quantile(freedom: float, level: float) -> float:
     """
     t, step = -NORMAL.inv_cdf(level), math.inf
     while step > ROUNDING * t and t < LARGEST_T:
-        density = sum(weight * s * NORMAL.pdf(t * s) for s, weight in _spread(freedom))
-        step = (_beyond(t, 0.0, freedom) - level) / density
+        density = sum([weight * s * math.exp(-0.5 * (t * s) ** 2) for s, weight in _spread(freedom)])
+        step = (_beyond(t, 0.0, freedom) - level) / density * math.sqrt(math.tau)
         t += step
     return min(t, LARGEST_T)
 
@@ -213,11 +213,11 @@ def _unlike(n: int) -> list[tuple[float, float, float]]:
     """
     spread = _spread(n - 1.0)[:: STEPS // COARSE]
     steps: dict[int, list[float]] = {}
-    for (s, w), (r, v) in itertools.product(spread, spread):
-        ratio = max(s / r, r / s) ** 2
+    for (r, v), (s, w) in itertools.combinations_with_replacement(spread, 2):  # r ≤ s, and as often the other way
+        ratio = (s / r) ** 2
         times = min(max(ratio / LIKE_SPREADS**2, 1.0), MOST_TIMES)
         step = steps.setdefault(int(math.log2(times)), [0.0, 0.0, 0.0])
         for k, each in enumerate((1.0, times, (1 + ratio) ** 2 / (1 + ratio**2) * (n - 1))):
-            step[k] += w * v * each
+            step[k] += (w * v if s > r else w * v / 2) * each
     total = sum(weight for weight, _, _ in steps.values())
     return [(weight / total, times / weight, freedom / weight) for weight, times, freedom in steps.values()]

@@ -13,6 +13,9 @@ HIDDEN = frozenset({"Cc", "Cs"})
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Marks that turn the direction of what follows, so that it reads as something else (CVE-2021-42574)."""
 
+COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white", "running": "cyan"}
+"""State of a trial → its colour; of others, red."""
+
 
 def visible(text: str) -> str:
     """Text without what steers a terminal: each such character becomes a "?"; line breaks and tabs stay."""
@@ -30,6 +33,11 @@ def escape(text: object) -> str:
     line = markup.escape(visible(str(text)).replace("\n", " "))
     # rich doubles a backslash at the end, so that it does not escape the tag that may follow; so one has to follow.
     return f"{line}[none][/none]" if line.endswith("\\") else line
+
+
+def coloured(state: str, before: str = "") -> str:
+    """A trial's state as console markup in its colour, with a text before it."""
+    return f"[{COLOURS.get(state, 'red')}]{before}{state}[/]"
 
 
 class Terminal(Console):

@@ -8,8 +8,8 @@ from rich.live import Live
 from rich.measure import Measurement
 from rich.text import Text
 
-from vitbench.cli.console import visible
-from vitbench.cli.progress import COLOURS, result
+from vitbench.cli.console import COLOURS, visible
+from vitbench.cli.progress import result
 from vitbench.runner.watch import PENDING, RUNNING, Snapshot, Watch
 from vitbench.store import Record, StudyFolder
 from vitbench.wording import duration, plural

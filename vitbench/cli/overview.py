@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vitbench.cli.console import escape
-from vitbench.cli.progress import COLOURS
+from vitbench.cli.console import coloured, escape
 from vitbench.config.suite import ExpandedSuite
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
@@ -45,11 +44,11 @@ def print_plan(
     states = study.attempts() if study else {}
     planned_with = functools.partial(plan, suite, device_kind(device), records=decisive(study) if study else {})
     info = planned_with(wanted=wanted_in(folder, looked))
-    console.print(f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}")
+    lines = [f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}"]
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
-            console.print(escape(f"{label}: {text}"))
-    console.print()
+            lines.append(escape(f"{label}: {text}"))
+    lines.append("")
     trials, refused, counts = info.trials, Counter[tuple[str, str]](), Counter[str]()
     printed = left = 0
     for i, ((trial_id, kind), number) in enumerate(zip(trials.kinds(), trials.up_to_seed[0], strict=True)):
@@ -61,41 +60,40 @@ def print_plan(
         done = finished(attempts, suite.info.max_attempts)
         left += not done
         if every or printed < MAX_PRINTED:
-            mark = f"  [{COLOURS.get(standing(attempts).state, 'red')}]{standing(attempts).state}[/]" if done else ""
-            console.print(f"{trial_id}  {kind:5}  {escape(trials[i].description)}{mark}")
+            mark = f"  {coloured(standing(attempts).state)}" if done else ""
+            lines.append(f"{trial_id}  {kind:5}  {escape(trials[i].description)}{mark}")
             printed += 1
     unsupported = sum(refused.values())
     if printed + unsupported < len(info.trials):
-        console.print(f"… and {len(info.trials) - printed - unsupported:,} more (--all shows them)")
+        lines.append(f"… and {len(info.trials) - printed - unsupported:,} more (--all shows them)")
     for reason in dict.fromkeys(reason for reason, _ in refused):
         of_kinds = ", ".join(f"{n} {kind}" for (why, kind), n in refused.items() if why == reason)
-        console.print(f"[yellow]unsupported:[/] {escape(f'{of_kinds}: {reason}')}")
-    console.print()
+        lines.append(f"[yellow]unsupported:[/] {escape(f'{of_kinds}: {reason}')}")
+    lines.append("")
     for label, rule in suite.excluded if every else suite.excluded[:MAX_PRINTED]:
-        console.print(escape(f"excluded: {label}: {rule}"))
+        lines.append(escape(f"excluded: {label}: {rule}"))
     if not every and len(suite.excluded) > MAX_PRINTED:
-        console.print(f"… and {len(suite.excluded) - MAX_PRINTED:,} more excluded (--all shows them)")
+        lines.append(f"… and {len(suite.excluded) - MAX_PRINTED:,} more excluded (--all shows them)")
     elsewhere = ["this machine shows no GPU"] if device_kind(device) == "cuda" and shows_no_gpu() else []
-    for notice in (*suite.notices, *elsewhere):
-        console.print(escape(f"notice: {notice}"))
+    lines += [escape(f"notice: {notice}") for notice in (*suite.notices, *elsewhere)]
     if info.untuned:
         untuned = set(info.untuned)
         seeds = sum(len(cell.seeds) for cell in suite.cells if cell.label in untuned)
-        console.print(
+        lines.append(
             f"to come: {seeds} train trials of {len(info.untuned)} cells, each with the best of its "
             f"{len(suite.cells[0].settings)} settings of {', '.join(info.tuned)}"
         )
-    for sentence in (*in_words(info), *looks_in_words(info)):
-        console.print(escape(sentence))
-    console.print(
+    lines += map(escape, (*in_words(info), *looks_in_words(info)))
+    lines.append(
         f"{plural(len(info.trials), 'trial')} ({', '.join(f'{n} {k}' for k, n in counts.items())}; "
         f"{plural(len(suite.cells), 'cell')}; "
         f"{len(suite.excluded)} excluded; {unsupported} unsupported on {device_kind(device)}), {left} left to run"
     )
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
-    console.print(escape(f"data: {info.data_name}{identity}"))
+    lines.append(escape(f"data: {info.data_name}{identity}"))
     pace = pace_of(study, states, info) if study else None
-    console.print("\n".join(_costs(info, planned_with, states, pace)))
+    lines += _costs(info, planned_with, states, pace)
+    console.print("\n".join(lines))  # at once: rich takes three times as long for them one by one
 
 
 def _costs(
@@ -119,7 +117,7 @@ def print_status(study: StudyFolder, console: Console) -> None:
     busy = {each.trial_id for each in working if not finished(planned.get(each.trial_id, []), most)}
     states, troubles = tally(planned, busy)
     console.print(f"[bold]{escape(study.info.suite.name)}[/]  {escape(study.info.suite.question)}")
-    counts = [f"[{COLOURS.get(state, 'red')}]{n} {state}[/]" for state, n in states.most_common()]
+    counts = [coloured(state, f"{n} ") for state, n in states.most_common()]
     console.print(f"{plural(len(study.info.trials), 'trial')}: {', '.join(counts)}")
     for sentence in waiting(study.path):
         console.print(f"[yellow]waiting:[/] {escape(sentence)}")
@@ -129,7 +127,7 @@ def print_status(study: StudyFolder, console: Console) -> None:
     if study.info.fallback:
         console.print(f"[yellow]data:[/] {escape(study.info.fallback)}")
     for (state, reason), count in sorted(troubles.items()):
-        console.print(f"  {count:>4} × [{COLOURS.get(state, 'red')}]{state}[/]: {escape(reason)}")
+        console.print(f"  {count:>4} × {coloured(state)}: {escape(reason)}")
     if states[PENDING] or states["interrupted"] or states[RUNNING]:
         with contextlib.suppress(DataError, UnknownComponent):  # the images are on another machine, or the plug-in is
             pace = pace_of(study, tried, study.info)

@@ -11,11 +11,10 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from vitbench.cli.console import escape
+from vitbench.cli.console import coloured, escape
 from vitbench.store import PlannedTrial, Record, TimeValues, TrainValues, TuneValues
 from vitbench.wording import duration
 
-COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white", "running": "cyan"}
 MAX_SHOWN = 8  # Running trials that have a line of their own; the others are counted
 
 
@@ -103,7 +102,7 @@ class LiveReporter:
                 return  # said once, and counted at the end
             self.refused.add(record.reason)
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(planned.description)}: "
-                f"[{COLOURS.get(record.state, 'red')}]{record.state}[/]{escape(result(record))}")  # fmt: skip
+                f"{coloured(record.state)}{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
         if over and self.live is None and (left := self.time_left()):  # a terminal has a bar that says it
             after += f"; {left}"
