@@ -196,30 +196,29 @@ def test_a_killed_process_is_resumed(tmp_path: Path) -> None:
 def test_sigterm_saves_and_the_next_process_goes_on(tmp_path: Path) -> None:
     """As the runner does it: the reply of the first process is "interrupted", the second one's is "ok"."""
     code = """
-        import json, os, signal, sys
+        import os, signal, sys
+        from pathlib import Path
+        from vitbench.config import TrainTrial
         from vitbench.runner.work import Request, perform
         from vitbench.training.stepper import Stepper
         original = Stepper.step
         def step(self, *batch):
-            if self.steps == 5 and sys.argv[2] == "end":
+            if self.steps == 5 and sys.argv[4] == "end":
                 os.kill(os.getpid(), signal.SIGTERM)
             return original(self, *batch)
         Stepper.step = step
-        reply = perform(Request.model_validate_json(sys.argv[1]), lambda kind, body: print(body, file=sys.stderr))
+        trial = TrainTrial.model_validate_json(sys.argv[1])
+        request = Request("train", trial, 600.0, "cpu", int(sys.argv[3]), checkpoint=Path(sys.argv[2]))
+        reply = perform(request, lambda kind, body: print(body, file=sys.stderr))
         print(reply.model_dump_json())
     """
     trial = rich()
-    request = json.dumps(
-        {
-            "task": "train", "trial": trial.model_dump(mode="json"), "device": "cpu", "timeout_s": 600,
-            "threads": torch.get_num_threads(), "checkpoint": str(tmp_path / "c"),
-        }
-    )  # fmt: skip
-    ended = python(code, request, "end")
+    request = trial.model_dump_json(), str(tmp_path / "c"), str(torch.get_num_threads())
+    ended = python(code, *request, "end")
     reply = json.loads(ended.stdout)
     assert (reply["state"], reply["values"], reply["details"]) == ("interrupted", None, ""), ended.stderr
     assert "after step 6" in reply["reason"]
-    resumed = python(code, request, "go on")
+    resumed = python(code, *request, "go on")
     reply = json.loads(resumed.stdout)
     assert reply["state"] == "ok" and "goes on from its checkpoint, after step 6" in resumed.stderr
     whole = train(trial, CPU, silent)

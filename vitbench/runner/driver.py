@@ -17,7 +17,7 @@ from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.environment import Environment
 from vitbench.runner.backends.backend import Backend, Workers
 from vitbench.runner.ensembles import apart, ensembles
-from vitbench.runner.messages import PluginText, Request, Task
+from vitbench.runner.messages import Request, Task
 from vitbench.runner.panels import Bench, TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
@@ -198,10 +198,10 @@ class Driver:
             panel=panel,
             process=process,
             ensemble=tuple(p.trial for p in ensemble if isinstance(p.trial, TrainTrial)),
-            plugins=tuple(PluginText(path=str(p.path), text=p.text) for p in plugins),
-            checkpoint=str(self.checkpoint(trial)) if task in ("train", "tune") and not ensemble else None,
+            plugins=tuple(plugins),
+            checkpoint=self.checkpoint(trial) if task in ("train", "tune") and not ensemble else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
-            weights=str(self.session.study.path.resolve() / "weights") if self.session.keep_weights else None,
+            weights=self.session.study.path.resolve() / "weights" if self.session.keep_weights else None,
         )
 
     def checkpoint(self, trial: Trial) -> Path:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.context import ForkServerProcess
@@ -49,11 +49,6 @@ class Outcome:
     values: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
     at: str | None = None  # Id of the trial that the process was last at work on, where it had several
-
-    def to_json(self) -> str:
-        """All but the request, for whoever has that already."""
-        body = {name: getattr(self, name) for name in ("state", "reason", "details", "values", "environment", "at")}
-        return json.dumps({**body, "started_at": self.started_at.isoformat(), "seconds": self.seconds})
 
     def values_json(self) -> str:
         """The values as JSON text: strict models read arrays as tuples from JSON only."""
@@ -216,12 +211,12 @@ class Pool:
         slot = self.free.popleft()
         if not self.jobs:
             spinning.choose(slot.threads)
-        request = request.model_copy(update={"device": slot.device, "threads": slot.threads})
+        request = replace(request, device=slot.device, threads=slot.threads)
         receiver, sender = Pipe(duplex=False)
         self.count += 1
         log = self.folder / f"{self.count}.log"
         compiled = self.compiled.pop() if self.compiled else self.folder / f"{self.count}-compiled"
-        work = ("vitbench.runner.work:main", request.model_dump_json(), sender, str(log), str(compiled))
+        work = ("vitbench.runner.work:main", request, sender, str(log), str(compiled))
         limit = threading.Timer(START_SECONDS, end_server)
         limit.daemon = True
         limit.start()

@@ -17,7 +17,7 @@ import torch
 
 from vitbench import registry
 from vitbench.ceilings import measure_ceilings
-from vitbench.config.base import STORED, Strict
+from vitbench.config.base import Strict
 from vitbench.config.trial import TimeTrial, TrainTrial, TuneTrial
 from vitbench.data.catalog import DataError
 from vitbench.devices import DTYPES, DeviceError, Unsupported, peak_bytes, resolve, unsupported
@@ -45,11 +45,11 @@ for slot in registry.slots():
         registry.facts(slot, name)
 
 
-def main(request: str, connection: Connection, log: str, compiled: str) -> None:
+def main(request: Request, connection: Connection, log: str, compiled: str) -> None:
     """Entry point of a trial's process. A process group of its own, which ends when the driver does.
 
     Args:
-        request: JSON text of a :class:`Request`.
+        request: the work.
         connection: takes what is sent.
         log: file that takes what is printed.
         compiled: folder for what torch compiles, and for temporary files: compiled headers lie among those.
@@ -70,7 +70,7 @@ def main(request: str, connection: Connection, log: str, compiled: str) -> None:
     def send(kind: str, body: object) -> None:
         connection.send_bytes(json.dumps({"kind": kind, "body": body}).encode())
 
-    reply = perform(Request.model_validate_json(request, context=STORED), send)
+    reply = perform(request, send)
     send("reply", reply.model_dump(mode="json"))
     connection.close()
     sys.stdout.flush()
@@ -98,7 +98,7 @@ def perform(request: Request, send: Send) -> Reply:
             torch.cuda.set_device(device)
         environment = fingerprint(request.device, request.threads).model_dump(mode="json")
         for plugin in request.plugins:
-            registry.load_plugin(Path(plugin.path), plugin.text)
+            registry.load_plugin(plugin.path, plugin.text)
         trial = request.trial
         if reason := trial.unsupported(device.type) or unsupported(
             trial.model, device, trial.dtype, training=trial.training
@@ -119,25 +119,24 @@ def _train(request: Request, device: torch.device, send: Send) -> Strict:
     assert not isinstance(trial, TimeTrial)
     keep_freed_memory()
     check(trial.model, device, DTYPES[trial.dtype], backward=True)
-    weights = Path(request.weights) if request.weights is not None else None
 
     def say(text: str) -> None:
         send("progress", sentence(text))
 
     if request.ensemble:
         assert isinstance(trial, TrainTrial)
-        members = train_ensemble((trial, *request.ensemble), device, say, weights)
+        members = train_ensemble((trial, *request.ensemble), device, say, request.weights)
         return EnsembleValues(members=tuple(str(m) if isinstance(m, Diverged) else m for m in members))
     if isinstance(trial, TuneTrial):
         return tune(trial, device, say, _checkpointing(request))
-    return train(trial, device, say, _checkpointing(request), weights)
+    return train(trial, device, say, _checkpointing(request), request.weights)
 
 
 def _checkpointing(request: Request) -> Checkpointing | None:
     """Where training keeps its checkpoint, if it does; from now on SIGTERM asks for one before the end."""
     if request.checkpoint is None:
         return None
-    checkpoint = Checkpointing(Path(request.checkpoint), request.checkpoint_s)
+    checkpoint = Checkpointing(request.checkpoint, request.checkpoint_s)
     signal.signal(signal.SIGTERM, lambda *_: checkpoint.save_now.ask())
     return checkpoint
 

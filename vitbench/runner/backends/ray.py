@@ -10,7 +10,6 @@ https://docs.ray.io/en/latest/ray-core/.
 
 import contextlib
 import importlib.util
-import json
 import os
 import socket
 import subprocess
@@ -19,12 +18,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from vitbench.config.base import STORED
 from vitbench.config.recipe import Device
 from vitbench.config.trial import Trial
 from vitbench.environment import Environment, code_digest
@@ -196,7 +194,7 @@ class RayPool:
     def begin(self, worker: RemoteWorker, request: Request) -> None:
         """Send a request to a supervisor that waits for one."""
         worker.request, worker.since, worker.ask_at = request, datetime.now(UTC), time.monotonic() + ASK_SECONDS
-        worker.result = worker.actor.run.remote(request.model_dump_json())
+        worker.result = worker.actor.run.remote(request)
 
     def look(self, say: Say) -> Iterator[Outcome]:
         """Wait a moment for something to happen; outcomes of what has ended by then."""
@@ -267,18 +265,18 @@ class RayPool:
     def outcome(self, worker: RemoteWorker) -> Outcome:
         """How a request ended, or what became of it without its supervisor."""
         assert worker.request is not None
+        request = worker.request
         try:
-            event = json.loads(self.ray.get(worker.result))
+            outcome: Outcome = replace(self.ray.get(worker.result), request=request)
         except self.ray.exceptions.RayTaskError as error:
             last = str(error.cause or error).splitlines()[-1]
-            event = {"state": "crashed", "reason": f"the supervisor failed: {last}"}
+            seconds = (datetime.now(UTC) - worker.since).total_seconds()
+            outcome = Outcome(request, "crashed", worker.since, seconds, f"the supervisor failed: {last}")
         except self.ray.exceptions.RayError as error:
             self.workers.remove(worker)
             return self.without_supervisor(worker, error)
-        request, worker.request, worker.result, worker.progress, worker.stop_by = worker.request, None, None, None, None
-        started = datetime.fromisoformat(event.pop("started_at", worker.since.isoformat()))
-        seconds = event.pop("seconds", (datetime.now(UTC) - worker.since).total_seconds())
-        return Outcome(request, started_at=started, seconds=seconds, **event)
+        worker.request = worker.result = worker.progress = worker.stop_by = None
+        return outcome
 
     def without_supervisor(self, worker: RemoteWorker, error: Exception) -> Outcome:
         """Outcome of a request whose supervisor is gone: with its node, killed, or ended when it did not stop."""
@@ -338,16 +336,15 @@ class Supervisor:
         """State of the code on this node."""
         return code_digest()
 
-    def run(self, request: str) -> str:
-        """How the process of a request ended, as JSON."""
-        work = Request.model_validate_json(request, context=STORED)
-        if work.checkpoint and not Path(work.checkpoint).parent.is_dir():  # the study's folder is not on this node
-            work = work.model_copy(update={"checkpoint": None})
-        self.pool.start(work)
+    def run(self, request: Request) -> Outcome:
+        """How the process of a request ended."""
+        if request.checkpoint and not request.checkpoint.parent.is_dir():  # the study's folder is not on this node
+            request = replace(request, checkpoint=None)
+        self.pool.start(request)
         while True:
             for outcome in self.pool.tick(lambda _, text: self.texts.append(text)):
                 self.texts.clear()
-                return outcome.to_json()
+                return outcome
 
     def progress(self) -> list[str]:
         """The last text of the process since this was last asked."""
