@@ -57,14 +57,16 @@ def vitbench(folder: Path, backend_name: str = "local") -> list[float]:
     path = folder / "small.toml"
     path.write_text(SUITE)
     suite = read_suite(path, [f"train.seeds={list(range(COUNT))}"])
-    options = BackendOptions(folder / "study", "cpu", 1, Resources(cpus=1), Stop(), lambda text: None)
+    options = BackendOptions(
+        "cpu", 1, study=folder / "study", resources=Resources(cpus=1), stop=Stop(), say=lambda text: None
+    )
     info = plan(suite, "cpu")
     study = StudyFolder.start(options.study, info)
     open_backend = pkgutil.resolve_name(BACKENDS[backend_name][0])
     with closing(open_backend(options)) as backend, Leases(options.study / "leases") as leases:
         (options.study / "checkpoints").mkdir()
         reporter = LiveReporter(Console(quiet=True))
-        session = Session(study, info.trials, reporter, lambda _: info, NO_ANALYSIS, options.stop, {})
+        session = Session(study, info.trials, lambda _: info, options, reporter, NO_ANALYSIS, options.stop, {})
         driver = Idle(session, backend, leases)
         driver.run()
     assert len(list((options.study / "records").glob("*.json"))) == COUNT

@@ -240,11 +240,16 @@ def test_what_cannot_be_submitted_is_refused_with_its_remedy(runs: Runs, monkeyp
     assert not list(runs.study.glob("records/*"))
 
 
+def options_of(study: Path, device: str, resources: Resources, **how: Any) -> BackendOptions:
+    return BackendOptions(device, study=study, resources=resources, stop=Stop(), say=lambda _: None, **how)
+
+
 def batch_file(folder: Path, device: str, resources: Resources, parameters: dict[str, Any], count: int) -> list[str]:
     """What sbatch would be given, line by line."""
     engine = (("slurm_partition", "gpu"), ("timeout_min", 600))
-    options = BackendOptions(folder / "study", device, None, resources, Stop(), lambda _: None, engine=engine)
-    jobs = slurm.SlurmBackend(options).submit(["true"], count, parameters)
+    jobs = slurm.SlurmBackend(options_of(folder / "study", device, resources, engine=engine)).submit(
+        ["true"], count, parameters
+    )
     assert [job.job_id for job in jobs] == (["7"] if count == 1 else [f"7_{i}" for i in range(count)])
     return (folder / "batch").read_text().splitlines()
 
@@ -311,7 +316,7 @@ def test_a_job_gets_what_the_suite_says_and_leaves_the_studys_plan_whole(
     ):
         seen.clear()
         then.clear()
-        options = BackendOptions(runs.study, device, None, resources, Stop(), lambda _: None)
+        options = options_of(runs.study, device, resources)
         slurm.submit_study(cast(Session, session), slurm.SlurmBackend(options), Leases(runs.study / "leases"))
         assert seen[0] == (("tune", "train"), {"only": "training", "most": slurm.MAX_JOBS, "parameters": shared})
         alone = {**shared, "slurm_exclusive": True}

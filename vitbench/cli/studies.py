@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from vitbench.store.processes import sigterm_exits
 
 if TYPE_CHECKING:
     from vitbench.report.view import View
-    from vitbench.runner.run import Options
     from vitbench.store import Samples, StudyFolder, StudyInfo
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -116,9 +115,9 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
     return _with(
         function,
         click.option("--rerun-changed", is_flag=True, help="Repeat trials that other code than this has run."),
-        click.option("--heartbeat", type=click.FloatRange(min=0.1, max=3600), default=10.0, show_default=True,
-                     metavar="SECONDS", help="Interval between heartbeats to other processes that run the same study. "
-                     "After three missed heartbeats they take over the trials of this one."),
+        click.option("--heartbeat", "heartbeat_s", type=click.FloatRange(min=0.1, max=3600), default=10.0,
+                     show_default=True, metavar="SECONDS", help="Interval between heartbeats to other processes that "
+                     "run the same study. After three missed heartbeats they take over the trials of this one."),
         click.option("--leave-leased", is_flag=True,
                      help="Do not wait for trials that other processes are running."),
         click.option("--this-look", is_flag=True, hidden=True),
@@ -218,13 +217,12 @@ def run(
         if value and launcher != where:
             raise click.UsageError(f"--{name}: is for --launcher {where}")
     again = (*asked.command("run"), *(["--keep-weights"] if keep_weights else []))
-    repeat = (*again, "--heartbeat", str(how["heartbeat"]), *(["--rerun-changed"] if how["rerun_changed"] else []))
-    options = _options(
-        asked, **how, workers=workers, launcher=launcher, address=address, keep_weights=keep_weights,
-        engine=tuple(_parameter(text) for text in engine), repeat=repeat,
-        command=(*again, *(["--only", only] if only else [])),
-    )  # fmt: skip
-    context.exit(_run(suite, asked.results, replace(options, kinds=ONLY[only]) if only else options))
+    repeat = (*again, "--heartbeat", str(how["heartbeat_s"]), *(["--rerun-changed"] if how["rerun_changed"] else []))
+    options = {"kinds": ONLY[only]} if only else {}
+    options |= how | {"workers": workers, "launcher": launcher, "address": address, "keep_weights": keep_weights,
+                      "engine": tuple(map(_parameter, engine)), "repeat": repeat,
+                      "command": (*again, *(["--only", only] if only else []))}  # fmt: skip
+    context.exit(_run(suite, asked, **options))
 
 
 @click.command()
@@ -234,34 +232,20 @@ def run(
 def time(context: click.Context, /, asked: Asked, **how: Any) -> None:
     """Run only the timing trials of SUITE."""
     suite = asked.read()
-    context.exit(
-        _run(suite, asked.results, _options(asked, **how, kinds=ONLY["timing"], command=asked.command("time")))
-    )
+    context.exit(_run(suite, asked, **how, kinds=ONLY["timing"], command=asked.command("time")))
 
 
-def _options(
-    asked: Asked, *, rerun_changed: bool, heartbeat: float, leave_leased: bool, this_look: bool, no_wait: bool,
-    **others: Any,
-) -> Options:  # fmt: skip
-    """How a study is run, of what :func:`run_options` gives a command and of its own options."""
-    from vitbench.runner.run import Options  # after the suite is read: a mistake in it is reported before torch loads
-
-    return Options(
-        asked.device, rerun_changed=rerun_changed, heartbeat_s=heartbeat, leave_leased=leave_leased,
-        this_look=this_look, patient=not no_wait, **others,
-    )  # fmt: skip
-
-
-def _run(suite: ExpandedSuite, results: Path | None, options: Options) -> int:
-    """Run a study, and say how it went. Returns the exit status."""
+def _run(suite: ExpandedSuite, asked: Asked, **options: Any) -> int:
+    """Run a study with fields of :class:`vitbench.runner.run.Options`, and say how it went; the exit status."""
     from vitbench.cli.overview import print_status
     from vitbench.cli.progress import LiveReporter
+    from vitbench.runner.backends.backend import Options
     from vitbench.runner.run import run_suite
     from vitbench.runner.session import Analysis
 
     console = Terminal()
     with LiveReporter(console) as reporter:
-        ended = run_suite(suite, results, options, reporter, Analysis(_looked, _widest))
+        ended = run_suite(suite, asked.results, Options(asked.device, **options), reporter, Analysis(_looked, _widest))
     print_status(ended.study, console)
     if ended.signal is not None:
         console.print("stopped; the same command goes on from here")

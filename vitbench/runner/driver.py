@@ -47,7 +47,7 @@ def run_study(session: Session, backend: Backend, leases: Leases) -> None:
         BackendError: where the backend is lost.
         OSError: where the study's folder cannot be written; running trials are ended.
     """
-    for name in ("leases", "checkpoints", *(["weights"] if session.keep_weights else [])):
+    for name in ("leases", "checkpoints", *(["weights"] if session.options.keep_weights else [])):
         folder = session.study.path / name
         folder.mkdir(exist_ok=True)
         sweep(folder)
@@ -70,7 +70,7 @@ class Driver:
                 if session.stop.signal is None and session.study.info.untuned:
                     session.plan_again()
                 self.all_of("train", lambda pending: self.train(workers, pending, "train"))
-                while session.stop.signal is None and not session.this_look and session.more_to_train():
+                while session.stop.signal is None and not session.options.this_look and session.more_to_train():
                     self.all_of("train", lambda pending: self.train(workers, pending, "train"))
         if session.stop.signal is None and session.pending("time"):
             with self.backend.timing(self.note_group) as workers:
@@ -83,7 +83,7 @@ class Driver:
             self.others.clear()
             attempt(pending)
             if len(self.others) == len(pending):
-                if session.leave_leased:
+                if session.options.leave_leased:
                     return
                 self.wait(pending)
 
@@ -201,7 +201,7 @@ class Driver:
             plugins=tuple(plugins),
             checkpoint=self.checkpoint(trial) if task in ("train", "tune") and not ensemble else None,
             checkpoint_s=self.session.study.info.suite.checkpoint_s,
-            weights=self.session.study.path.resolve() / "weights" if self.session.keep_weights else None,
+            weights=self.session.study.path.resolve() / "weights" if self.session.options.keep_weights else None,
         )
 
     def checkpoint(self, trial: Trial) -> Path:

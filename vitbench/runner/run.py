@@ -5,7 +5,6 @@ import pkgutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from vitbench.config.recipe import DataSpec
 from vitbench.config.suite import ExpandedSuite
 from vitbench.data import catalog
 from vitbench.data.catalog import Prepared
-from vitbench.runner.backends.backend import BackendOptions, Machines
+from vitbench.runner.backends.backend import BackendOptions, Machines, Options
 from vitbench.runner.forked import forked
 from vitbench.runner.look_plan import wanted_in
 from vitbench.runner.once import decisive
@@ -22,7 +21,7 @@ from vitbench.runner.process import Stop
 from vitbench.runner.session import Analysis, Planner, Reporter, Session, is_of_other_code
 from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, Trials
 from vitbench.store.attempts import Tried, standing
-from vitbench.store.leases import INTERVAL_SECONDS, at_work
+from vitbench.store.leases import at_work
 from vitbench.store.packed import MOST
 from vitbench.store.processes import sigterm_exits
 from vitbench.store.study import study_folder
@@ -39,27 +38,6 @@ BACKENDS: Mapping[str, tuple[str, str]] = {
 
 Imported when they are asked for, since most machines have no engine.
 """
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a study is run; none of it changes what is run."""
-
-    device: str
-    workers: int | None = None
-    kinds: tuple[str, ...] = KINDS
-    launcher: str = "local"
-    address: str | None = None  # Address of the backend's engine
-    engine: tuple[tuple[str, str | int], ...] = ()  # Further parameters of the engine
-    repeat: tuple[str, ...] = ()  # Arguments of the command that runs the same suite on this machine
-    command: tuple[str, ...] = ()
-    """Arguments of the command that plans the same study, without the device; the study keeps them."""
-    leave_leased: bool = False
-    this_look: bool = False  # Whether what results ask for further is another driver's to plan, and to share out
-    patient: bool = True  # Whether to wait for a device that another vitbench on this machine has
-    rerun_changed: bool = False
-    keep_weights: bool = False
-    heartbeat_s: float = INTERVAL_SECONDS
 
 
 class RunEnd(NamedTuple):
@@ -86,12 +64,9 @@ def run_suite(
         BackendError, DataError, DeviceError, SpecError, StudyError: the message says what to do.
     """
     folder, stop = study_folder(suite, results), Stop()
-    backend_options = BackendOptions(
-        folder, options.device, options.workers, suite.resources, stop, reporter.note,
-        address=options.address, engine=options.engine, patient=options.patient, repeat=options.repeat,
-    )  # fmt: skip
+    whole = BackendOptions(**vars(options), study=folder, resources=suite.resources, stop=stop, say=reporter.note)
     open_backend, run = map(pkgutil.resolve_name, BACKENDS[options.launcher])
-    with sigterm_exits(), closing(open_backend(backend_options)) as backend:
+    with sigterm_exits(), closing(open_backend(whole)) as backend:
         session = _session(suite, folder, stop, options, backend, reporter=reporter, analysis=analysis)
         with _signals(stop), _writable(folder), Leases(folder / "leases", options.heartbeat_s) as leases:
             run(session, backend, leases)
@@ -146,20 +121,15 @@ def _session(
     if before and trained_on and (known := _known(suite.data, trained_on, before.info)):
         planner = planner_on(known)
         as_planned = StudyFolder(folder, planner(records))
-        left = Session(as_planned, as_planned.info.trials, reporter, planner, analysis, stop,
-                       before.states(), rerun_changed=options.rerun_changed).pending(*KINDS)  # fmt: skip
+        trials, states = as_planned.info.trials, before.states()
+        left = Session(as_planned, trials, planner, options, reporter, analysis, stop, states).pending(*KINDS)
         planner = None if left else planner
     planner = planner or planner_on(forked("vitbench.data.load:prepare", suite.data, trained_on))
     info = planner(records)
-    elsewhere = tuple(kind for kind in KINDS if kind not in options.kinds) if options.leave_leased else ()
-    study, trials = StudyFolder.start(folder, info, planned_elsewhere=elsewhere), info.trials
+    study, trials = StudyFolder.start(folder, info, planned_elsewhere=options.planned_elsewhere), info.trials
     study.damaged += before.damaged if before else []
     states = study.states()
-    session = Session(
-        study, trials, reporter, planner, analysis, stop, states, rerun_changed=options.rerun_changed,
-        leave_leased=options.leave_leased, this_look=options.this_look, keep_weights=options.keep_weights,
-        planned_elsewhere=elsewhere,
-    )  # fmt: skip
+    session = Session(study, trials, planner, options, reporter, analysis, stop, states)
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")
     for label, rule in suite.excluded:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from vitbench import registry
 from vitbench.environment import code_digest, code_with
+from vitbench.runner.backends.backend import Options
 from vitbench.runner.cost import cost_of, pace_of, remaining
 from vitbench.runner.look_plan import Looked, in_words
 from vitbench.runner.once import DISAGREE, decisive
@@ -55,24 +56,19 @@ class Session:
 
     study: StudyFolder
     trials: Trials  # Trials of this run; the study may hold more, of earlier runs
-    reporter: Reporter
     planner: Planner  # Records → plan
+    options: Options
+    reporter: Reporter
     analysis: Analysis
     stop: Stop
     attempts: dict[str, list[Tried]]  # Trial id → attempts, in order
-    rerun_changed: bool = False  # Whether results of other code count as missing
-    leave_leased: bool = False
-    """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
-    this_look: bool = False  # Whether what results ask for further is left to who submitted this driver as a job
-    keep_weights: bool = False  # Whether the weights of what is trained stay with the study
-    planned_elsewhere: tuple[str, ...] = ()  # Kinds of trials that another driver plans
 
     def done(self, trial_id: str) -> bool:
         """Whether a trial needs no further attempt."""
         attempts = self.attempts.get(trial_id, [])
         if not finished(attempts, self.study.info.suite.max_attempts):
             return False
-        return not (self.rerun_changed and is_of_other_code(standing(attempts), self.trials))
+        return not (self.options.rerun_changed and is_of_other_code(standing(attempts), self.trials))
 
     def catch_up(self) -> None:
         """Take in what other drivers have recorded since."""
@@ -106,7 +102,7 @@ class Session:
     def plan_again(self) -> None:
         """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
-        self.study = StudyFolder.start(self.study.path, info, planned_elsewhere=self.planned_elsewhere)
+        self.study = StudyFolder.start(self.study.path, info, planned_elsewhere=self.options.planned_elsewhere)
         self.trials, self.attempts = info.trials, self.study.states()
         self.expect()
 

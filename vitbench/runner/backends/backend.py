@@ -12,7 +12,9 @@ from vitbench.config.trial import Trial
 from vitbench.environment import Environment
 from vitbench.errors import UserError
 from vitbench.runner.messages import Request
+from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Outcome, Say, Started, Stop
+from vitbench.store.leases import INTERVAL_SECONDS
 
 
 class BackendError(UserError, ValueError):
@@ -53,17 +55,38 @@ class Backend(Machines, Protocol):
 
 
 @dataclass(frozen=True)
-class BackendOptions:
-    """A study's needs, and the user's choices for its backend."""
+class Options:
+    """How a study is run; none of it changes what is run."""
+
+    device: str  # As the user named it: auto, cpu, cuda, cuda:1, mps
+    workers: int | None = None  # Trials at once; None for the backend's own choice
+    kinds: tuple[str, ...] = KINDS
+    launcher: str = "local"
+    address: str | None = None  # Address of a cluster, where there is a choice
+    engine: tuple[tuple[str, str | int], ...] = ()  # Further parameters of the engine
+    repeat: tuple[str, ...] = ()
+    """Arguments of the command that runs the same suite, for a backend that starts drivers elsewhere."""
+    command: tuple[str, ...] = ()
+    """Arguments of the command that plans the same study, without the device; the study keeps them."""
+    leave_leased: bool = False
+    """Whether to end when all that is left is at work in other drivers, instead of waiting for them."""
+    this_look: bool = False  # Whether what results ask for further is left to who submitted this driver as a job
+    no_wait: bool = False  # Whether to end where another vitbench on this machine has the device
+    rerun_changed: bool = False  # Whether results of other code count as missing
+    keep_weights: bool = False  # Whether the weights of what is trained stay with the study
+    heartbeat_s: float = INTERVAL_SECONDS
+
+    @property
+    def planned_elsewhere(self) -> tuple[str, ...]:
+        """Kinds of trials that another driver plans."""
+        return tuple(kind for kind in KINDS if kind not in self.kinds) if self.leave_leased else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOptions(Options):
+    """The user's options, and what a backend has to know of the study."""
 
     study: Path
-    device: str  # As the user named it: auto, cpu, cuda, cuda:1, mps
-    workers: int | None  # Trials at once; None for the backend's own choice
     resources: Resources
     stop: Stop
     say: Callable[[str], None]  # Shows the user a sentence
-    address: str | None = None  # Address of a cluster, where there is a choice
-    engine: tuple[tuple[str, str | int], ...] = ()  # Further parameters of the engine
-    patient: bool = True  # Whether to wait for a device that another vitbench on this machine has
-    repeat: tuple[str, ...] = ()
-    """Arguments of the command that runs the same suite, for a backend that starts drivers elsewhere."""

@@ -79,7 +79,7 @@ class LocalBackend:
         """A pool of some slots, whose devices are held against other drivers."""
         options, devices = self.options, [slot.device for slot in slots]
         with (
-            turns(devices, options.study, options.stop, options.say, alone=alone, patient=options.patient),
+            turns(devices, options.study, options.stop, options.say, alone=alone, patient=not options.no_wait),
             scratch() as folder,
             contextlib.closing(Pool(slots, folder, options.stop, started)) as pool,
         ):

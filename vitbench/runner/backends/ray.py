@@ -96,7 +96,7 @@ class RayBackend:
         """A pool; that of a Ray of this run's own holds this machine's devices against other drivers."""
         options, gpus = self.options, range(int(self.total.get("GPU", 0)))
         devices: list[str] = [f"cuda:{i}" for i in gpus] if self.device == "cuda" else [str(self.device)]
-        turn = turns(devices, options.study, options.stop, options.say, alone=alone, patient=options.patient)
+        turn = turns(devices, options.study, options.stop, options.say, alone=alone, patient=not options.no_wait)
         with (
             turn if self.address == LOCAL else contextlib.nullcontext(),
             contextlib.closing(RayPool(self, reserved, threads, count)) as pool,

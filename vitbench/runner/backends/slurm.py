@@ -162,7 +162,7 @@ def rounds(
                 continue
             return
         if not free:  # of other drivers, such as jobs that an earlier call of this command has left
-            if session.leave_leased:
+            if session.options.leave_leased:
                 return
             if not waits:
                 session.reporter.note(f"waiting for {plural(len(pending), 'trial')} in other processes")
