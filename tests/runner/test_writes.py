@@ -21,7 +21,7 @@ from tests.small import SUITE
 from vitbench.cli.main import main
 from vitbench.runner import run
 from vitbench.runner.backends import local
-from vitbench.store import StudyFolder
+from vitbench.store import StudyFolder, files
 from vitbench.store.leases import at_work
 
 CELLS = 'axes.attention=["triton", "sdpa_cudnn"]'
@@ -132,7 +132,7 @@ def test_a_folder_for_temporary_files_without_locks_will_do(tmp_path: Path, monk
     def flock(handle: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(local, "fcntl", SimpleNamespace(flock=flock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB))
+    monkeypatch.setattr(files, "fcntl", SimpleNamespace(flock=flock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with local.scratch() as one:
         with local.scratch() as other:

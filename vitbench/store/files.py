@@ -105,14 +105,17 @@ def _written(path: Path, content: str | bytes, *, durable: bool) -> Iterator[Pat
                 temporary.unlink()
 
 
-def lock(handle: int) -> bool:
-    """Take the lock of an open file, which its writer has as long as it lives; False where another has it."""
+def lock(handle: int) -> bool | None:
+    """Take the lock of an open file or folder, whose owner has it as long as it lives; False where another has it.
+
+    None on a file system without locks.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks
-        return True
+    except OSError:
+        return None
     return True
 
 
@@ -148,7 +151,7 @@ def sweep(folder: Path) -> int:
             continue
         with contextlib.suppress(OSError), stray.open("rb") as stream:  # another driver sweeps too
             # The lock, since an age may be wrong where a clock was set.
-            if now - stray.stat().st_mtime > STRAY_SECONDS and lock(stream.fileno()):
+            if now - stray.stat().st_mtime > STRAY_SECONDS and lock(stream.fileno()) is not False:
                 stray.unlink()
                 count += 1
     return count

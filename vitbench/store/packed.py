@@ -177,7 +177,7 @@ def pack(study: Path, names: Sequence[str]) -> int:
     folder.mkdir(exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        if not lock(handle):  # where a file system has no locks, what two pack at once counts once
+        if lock(handle) is False:  # where a file system has no locks, what two pack at once counts once
             return 0
         sweep(folder)
         for start in range(0, len(names), MOST):

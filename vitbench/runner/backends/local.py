@@ -1,7 +1,6 @@
 """This machine: trials share its cores and GPUs, timings have their device to themselves."""
 
 import contextlib
-import fcntl
 import functools
 import os
 import shutil
@@ -18,8 +17,7 @@ from vitbench.runner.device_kind import device_kind, is_cpu
 from vitbench.runner.forked import forked
 from vitbench.runner.process import Pool, Slot, Started
 from vitbench.runner.turns import turns
-
-PREFIX = "vitbench-"
+from vitbench.store.files import lock
 
 
 class LocalBackend:
@@ -99,47 +97,27 @@ def scratch() -> Iterator[Path]:
     """A folder for the logs of running processes. Folders that killed drivers left are removed.
 
     The owner of a folder has a lock on it, which ends with the owner: process numbers mean nothing to a vitbench in
-    another namespace, a container, that has the same folder for temporary files.
+    another namespace, a container, that has the same folder for temporary files. Where nothing can be locked, nobody
+    can tell a stray, and none is removed.
     """
-    with contextlib.suppress(OSError):  # where nothing can be locked, nobody can tell a stray, and none is removed
-        for stray in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getuid()}-*"):
-            if (of_stray := _lock_folder(stray)) is not None:
+    prefix = f"vitbench-{os.getuid()}-"
+    for stray in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with _locked(stray) as unowned:
+            if unowned:
                 shutil.rmtree(stray, ignore_errors=True)
-                os.close(of_stray)
-    handle: int | None = None
     while True:
-        folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getuid()}-", ignore_cleanup_errors=True)
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name, _locked(Path(name)) as own:
+            if own is not False and Path(name).is_dir():  # else it was taken for a stray before it was locked
+                yield Path(name)
+                return
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool | None]:
+    """Hold the lock on a folder; what it gives is that of :func:`lock`, or False where the folder is gone."""
+    with contextlib.ExitStack() as stack:
+        handle = None
         with contextlib.suppress(OSError):
-            if (handle := _lock_folder(Path(folder.name))) is None:
-                continue  # it was taken for a stray before it was locked
-        break
-    with folder as name:
-        try:
-            yield Path(name)
-        finally:
-            if handle is not None:
-                os.close(handle)
-
-
-def _lock_folder(folder: Path) -> int | None:
-    """Take the lock on a folder, and the handle that holds it; None where another has it, or the folder is gone.
-
-    Raises:
-        OSError: on a file system without locks, as network ones may be.
-    """
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    except OSError:
-        os.close(handle)
-        raise
-    if folder.is_dir():
-        return handle
-    os.close(handle)
-    return None
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, handle)
+        yield False if handle is None else lock(handle)
