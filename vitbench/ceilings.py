@@ -1,4 +1,4 @@
-"""Ceilings: the highest arithmetic and memory rates of a device, measured before it is timed and between rounds."""
+"""Ceilings: the highest arithmetic and memory rates of a device, measured in each process of a timing."""
 
 import torch
 

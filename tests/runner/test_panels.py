@@ -75,6 +75,6 @@ def test_processes_are_added_until_the_intervals_are_narrow(
         lambda trial, outcome, values: kept.__setitem__(trial.id, values),
         functools.partial(widest, info),
     )
-    TimingSetting(bench, trials, None, None).run()
+    TimingSetting(bench, trials, None).run()
     counts = {None if values is None else len(values.processes) for values in kept.values()}
     assert counts == {processes} and len(kept) == 6

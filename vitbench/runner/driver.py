@@ -23,7 +23,6 @@ from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
 from vitbench.runner.session import Session
 from vitbench.store import (
-    Ceilings,
     Lease,
     Leases,
     PlannedTrial,
@@ -146,28 +145,17 @@ class Driver:
 
     def time(self, workers: Workers, pending: Sequence[PlannedTrial]) -> None:
         """One attempt at each of some timing trials, setting by setting; a setting is timed by one driver."""
-        ceilings: dict[str, Ceilings] = {}
         for key, block in itertools.groupby(pending, key=setting):
             trials = [p.trial for p in self.taken(list(block)) if isinstance(p.trial, TimeTrial)]
             try:
                 if trials and self.session.stop.signal is None:
-                    if trials[0].dtype not in ceilings:
-                        ceilings |= self.ceilings(workers, trials[0])
                     half_width = functools.partial(self.session.analysis.half_width, self.session.study.info)
                     bench = Bench(workers, self.request, self.say, self.keep, half_width)
-                    TimingSetting(bench, trials, self.baseline(key), ceilings.get(trials[0].dtype)).run()
+                    TimingSetting(bench, trials, self.baseline(key)).run()
             finally:
                 for trial in trials:  # of a driver that was stopped
                     if trial.id in self.leases.files:
                         self.leases.release(trial.id)
-
-    def ceilings(self, workers: Workers, trial: TimeTrial) -> dict[str, Ceilings]:
-        """dtype → the most that the device does in it, measured before anything is timed in it."""
-        ceilings: dict[str, Ceilings] = {}
-        for outcome in workers.run(iter([self.request(trial, "ceilings")]), self.say):
-            if outcome.state == "ok":
-                ceilings[trial.dtype] = Ceilings.model_validate_json(outcome.values_json())
-        return ceilings
 
     def baseline(self, key: object) -> TimeTrial | None:
         """The first trial of a setting that has been timed before and is ok."""

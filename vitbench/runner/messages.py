@@ -10,7 +10,7 @@ from vitbench.registry import Plugin
 from vitbench.store import State, TrainValues
 from vitbench.store.record import Details, Reason
 
-Task = Literal["train", "tune", "alone", "panel", "ceilings", "nothing"]
+Task = Literal["train", "tune", "alone", "panel", "nothing"]
 
 
 @dataclass(frozen=True)

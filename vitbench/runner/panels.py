@@ -45,7 +45,7 @@ class TimingSetting:
     bench: Bench
     pending: Sequence[TimeTrial]
     earlier: TimeTrial | None  # The baseline, where it has been timed before: first of the setting, and ok
-    ceilings: Ceilings | None
+    ceilings: Ceilings | None = None  # The highest that its processes have measured
     by_itself: dict[str, Alone] = field(default_factory=dict)
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     samples: dict[str, list[Samples]] = field(default_factory=dict)

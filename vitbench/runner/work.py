@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 
 from vitbench import registry
-from vitbench.ceilings import measure_ceilings
 from vitbench.config.base import Strict
 from vitbench.config.trial import TimeTrial, TrainTrial, TuneTrial
 from vitbench.data.catalog import DataError
@@ -151,10 +150,6 @@ def _panel(request: Request, device: torch.device, send: Send) -> Strict:
     return side_by_side(request.trial, request.panel, device, request.process, lambda trial_id: send("at", trial_id))
 
 
-def _ceilings(request: Request, device: torch.device, send: Send) -> Strict:
-    return measure_ceilings(device, DTYPES[request.trial.dtype])
-
-
 def _nothing(request: Request, device: torch.device, send: Send) -> Strict:
     """No work at all, so that a trial's time is the harness's own; the benchmark of that asks for it."""
     return Strict()
@@ -165,7 +160,6 @@ TASKS: Mapping[Task, Callable[[Request, torch.device, Send], Strict]] = {
     "tune": _train,
     "alone": _alone,
     "panel": _panel,
-    "ceilings": _ceilings,
     "nothing": _nothing,
 }
 

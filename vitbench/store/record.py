@@ -191,7 +191,7 @@ class Samples(Strict):
 
 
 class Ceilings(Strict):
-    """The most that the device was seen to do in a trial's dtype, when the run began and beside the trial's rounds."""
+    """The most that the device was seen to do in a trial's dtype, beside the trial's rounds."""
 
     flops_per_s: NonNegative = Field(description="large matrix product")
     bytes_per_s: NonNegative = Field(description="large copy, bytes read and bytes written")

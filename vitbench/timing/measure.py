@@ -95,7 +95,7 @@ def side_by_side(
         progress=turn,
     )
     mhz, throttled = clock_state(device)
-    # Again, beside the rounds: a ceiling measured while other work had the cores would lie too low.
+    # In each process, of which the highest counts: one measured while other work had the cores would lie too low.
     ceilings = measure_ceilings(device, DTYPES[baseline.dtype])
     for name, subject in subjects.items():
         progress(names[name].id)
