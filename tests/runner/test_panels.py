@@ -13,7 +13,7 @@ from tests.small import SUITE
 from vitbench.analysis.axis_speeds import widest
 from vitbench.config.trial import TimeTrial
 from vitbench.runner.messages import Request
-from vitbench.runner.panels import Bench, TimingSetting
+from vitbench.runner.panels import TimingSetting
 from vitbench.runner.process import Outcome, Say
 from vitbench.store import Samples, TimeValues
 from vitbench.timing.values import Alone, Panel, Sizes
@@ -66,7 +66,7 @@ def test_processes_are_added_until_the_intervals_are_narrow(
     info = planned(tmp_path, SUITE + AXES + TIMES, kinds=["time"])
     trials = [p.trial for p in info.trials if isinstance(p.trial, TimeTrial)]
     kept: dict[str, TimeValues | None] = {}
-    bench = Bench(
+    TimingSetting(
         Canned(luck, foreign, stopped_at),
         lambda trial, task, panel=(), process=0: Request(
             task=task, trial=trial, timeout_s=9.0, panel=panel, process=process
@@ -74,7 +74,8 @@ def test_processes_are_added_until_the_intervals_are_narrow(
         lambda *_: None,
         lambda trial, outcome, values: kept.__setitem__(trial.id, values),
         functools.partial(widest, info),
-    )
-    TimingSetting(bench, trials, None).run()
+        trials,
+        None,
+    ).run()
     counts = {None if values is None else len(values.processes) for values in kept.values()}
     assert counts == {processes} and len(kept) == 6

@@ -18,7 +18,7 @@ from vitbench.environment import Environment
 from vitbench.runner.backends.backend import Backend, Workers
 from vitbench.runner.ensembles import apart, ensembles
 from vitbench.runner.messages import Request, Task
-from vitbench.runner.panels import Bench, TimingSetting
+from vitbench.runner.panels import TimingSetting
 from vitbench.runner.plan import setting
 from vitbench.runner.process import Outcome
 from vitbench.runner.session import Session
@@ -150,8 +150,9 @@ class Driver:
             try:
                 if trials and self.session.stop.signal is None:
                     half_width = functools.partial(self.session.analysis.half_width, self.session.study.info)
-                    bench = Bench(workers, self.request, self.say, self.keep, half_width)
-                    TimingSetting(bench, trials, self.baseline(key)).run()
+                    TimingSetting(
+                        workers, self.request, self.say, self.keep, half_width, trials, self.baseline(key)
+                    ).run()
             finally:
                 for trial in trials:  # of a driver that was stopped
                     if trial.id in self.leases.files:

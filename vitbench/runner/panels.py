@@ -24,8 +24,11 @@ Keep = Callable[[TimeTrial, Outcome, TimeValues | None], None]
 
 
 @dataclass
-class Bench:
-    """The parts of the runner that the timing of one setting needs."""
+class TimingSetting:
+    """Timing trials of one level, shape, dtype, batch size and mode.
+
+    A variant that fails in any of its processes gets the record of that failure, and the others go on without it.
+    """
 
     workers: Workers
     request: Callable[..., Request]
@@ -33,16 +36,6 @@ class Bench:
     keep: Keep  # Writes the record of an attempt
     half_width: Callable[[Mapping[str, Sequence[Samples]]], float]
     """Trial id → its processes so far → half the width of the widest interval that is made of them, as a fraction."""
-
-
-@dataclass
-class TimingSetting:
-    """Timing trials of one level, shape, dtype, batch size and mode.
-
-    A variant that fails in any of its processes gets the record of that failure, and the others go on without it.
-    """
-
-    bench: Bench
     pending: Sequence[TimeTrial]
     earlier: TimeTrial | None  # The baseline, where it has been timed before: first of the setting, and ok
     ceilings: Ceilings | None = None  # The highest that its processes have measured
@@ -52,7 +45,7 @@ class TimingSetting:
 
     def run(self) -> None:
         """One attempt at each pending trial."""
-        for outcome in self.bench.workers.run((self.bench.request(t, "alone") for t in self.pending), self.bench.say):
+        for outcome in self.workers.run((self.request(t, "alone") for t in self.pending), self.say):
             trial = outcome.request.trial
             assert isinstance(trial, TimeTrial)
             self.outcomes[trial.id] = [outcome]
@@ -60,7 +53,7 @@ class TimingSetting:
                 self.by_itself[trial.id] = Alone.model_validate_json(outcome.values_json())
                 self.samples[trial.id] = []
             else:
-                self.bench.keep(trial, outcome, None)
+                self.keep(trial, outcome, None)
         baseline = self.earlier or next(iter(self.alive()), None)
         if baseline is not None:
             self.side_by_side(baseline)
@@ -72,7 +65,7 @@ class TimingSetting:
     def side_by_side(self, baseline: TimeTrial) -> None:
         """All panels; the trials' records are written when the last process has ended."""
         panels: deque[tuple[int, list[TimeTrial]]] = deque()
-        for outcome in self.bench.workers.run(self.requests(baseline, panels), self.bench.say):
+        for outcome in self.workers.run(self.requests(baseline, panels), self.say):
             process, panel = outcome.request.process, list(outcome.request.panel)
             if outcome.state == "ok":
                 measured = Panel.model_validate_json(outcome.values_json())
@@ -100,7 +93,7 @@ class TimingSetting:
             while panels:
                 number, panel = panels.popleft()
                 if left := [t for t in panel if t.id in self.samples]:
-                    yield self.bench.request(baseline, "panel", panel=tuple(left), process=number)
+                    yield self.request(baseline, "panel", panel=tuple(left), process=number)
 
     def needs_more(self, baseline: TimeTrial, processes: int) -> bool:
         """Whether so many processes are too few: fewer than asked for, or their intervals wider.
@@ -112,7 +105,7 @@ class TimingSetting:
             return processes < how.rounds
         loads = [p.foreign_threads or 0.0 for samples in self.samples.values() for p in samples]
         quiet = bool(loads) and statistics.fmean(loads) <= TOLERATED
-        return quiet and self.bench.half_width(self.samples) > how.within
+        return quiet and self.half_width(self.samples) > how.within
 
     def through(self) -> int:
         """Processes that all have gone through."""
@@ -126,7 +119,7 @@ class TimingSetting:
                 trial, self.by_itself[trial.id], self.samples[trial.id][:through],
                 baseline=baseline.id, ceilings=self.ceilings,
             )  # fmt: skip
-            self.bench.keep(trial, whole(self.outcomes[trial.id]), values)
+            self.keep(trial, whole(self.outcomes[trial.id]), values)
 
     def without_culprit(self, outcome: Outcome, panel: list[TimeTrial], baseline: TimeTrial) -> list[TimeTrial]:
         """Give a panel's failure to the trial that was at work; what is left of the panel.
@@ -138,7 +131,7 @@ class TimingSetting:
             outcome = replace(outcome, reason=f"the baseline beside it: {outcome.reason}")
         for trial in culprits:
             self.samples.pop(trial.id, None)
-            self.bench.keep(trial, whole([*self.outcomes[trial.id], outcome]), None)
+            self.keep(trial, whole([*self.outcomes[trial.id], outcome]), None)
         return [t for t in panel if t not in culprits] if outcome.state != "interrupted" else []
 
 
