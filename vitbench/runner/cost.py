@@ -128,9 +128,9 @@ def _letters(product: str) -> list[str]:
     return re.findall(r"\(\w+\)|\w", product)
 
 
-def train_images(data: DataSpec) -> int:
-    """Training images of one epoch, as far as is known before the data are read."""
-    known = catalog.facts(data)
+def train_images(data: DataSpec, known: catalog.DatasetFacts | None = None) -> int:
+    """Training images of one epoch; ``known`` once the data have been read."""
+    known = known or catalog.facts(data)
     train = data.train_images or (known.train if known else None)
     if train is None:
         train = sum(1 for path in catalog.folder_images(catalog.folder(data)) if "test" not in path.parts)

@@ -19,6 +19,7 @@ from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import SLOT, TimeTrial, relevant
 from vitbench.data import catalog
 from vitbench.runner.budget import with_budgets
+from vitbench.runner.cost import train_images
 from vitbench.runner.look_plan import Wanted, nothing_seen, plan_of_looks, up_to_look
 from vitbench.runner.once import once
 from vitbench.runner.pretrained_files import with_pretrained_digests
@@ -63,7 +64,7 @@ def plan(
     known = prepared.facts if prepared else {}
     known_of = by_identity(lambda data: known.get(data) or catalog.facts(data))
     suite = with_pretrained_digests(suite, planning=prepared is None) if training else suite
-    suite = with_budgets(suite, lambda data: _images(data, known_of(data)))
+    suite = with_budgets(suite, lambda data: train_images(data, known_of(data)))
     mismatches = by_identity(lambda model, data: catalog.mismatches(model, data, known_of(data)))
     unfit = by_identity(lambda recipe, data: catalog.unfit(recipe, data, known_of(data)))
     wrong = [
@@ -120,12 +121,6 @@ def plan(
 def _shared_classes(suite: ExpandedSuite, names: tuple[str, ...]) -> tuple[str, ...]:
     """Names of the classes, where all cells have these: synthetic images may differ from cell to cell."""
     return names if all(cell.model.num_classes == len(names) for cell in suite.cells) else ()
-
-
-def _images(data: DataSpec, known: catalog.DatasetFacts | None) -> int:
-    """Training images of one epoch; 0 where nothing is known of them yet."""
-    train = data.train_images or (known.train if known else 0)
-    return max(train - data.validation_images, 0)
 
 
 class Planner:
