@@ -93,10 +93,7 @@ class ModelSpec(Strict):
     def _residual_or_none(cls, given: Any) -> Any:
         return RESIDUALS[given] if isinstance(given, bool) else given
 
-    @field_validator(
-        "patching", "attention", "norm", "norm_layer", "positions", "mlp", "pooling", "block", "residual", "qk_norm",
-        "gate", "bias", "reduction", "head", "runtime", mode="before",
-    )  # fmt: skip
+    @field_validator(*registry.slots(), mode="before")
     @classmethod
     def _known_component(cls, given: Any, info: ValidationInfo) -> Any:
         """A component by its name, options behind it; or a table of both: ``{name = "rope_2d", base = 10000}``."""
