@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -19,25 +19,19 @@ REASONS = {
 @contextmanager
 def _handle(device: torch.device) -> Iterator[tuple[Any, Any] | None]:
     """(NVML, handle of the device); None where it is no GPU, or NVML is not there or does not tell."""
-    if device.type != "cuda":
-        yield None
-        return
-    try:
-        import pynvml
-    except ImportError:
-        yield None
-        return
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield None
-        return
-    try:
-        # By its UUID: NVML numbers all GPUs of the machine, torch those that it is shown.
-        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-        yield pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
-    finally:
-        pynvml.nvmlShutdown()
+    opened = None
+    with ExitStack() as stack:
+        if device.type == "cuda":
+            with suppress(ImportError):
+                import pynvml
+
+                with suppress(pynvml.NVMLError):
+                    pynvml.nvmlInit()
+                    stack.callback(pynvml.nvmlShutdown)
+                    # By its UUID: NVML numbers all GPUs of the machine, torch those that it is shown.
+                    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+                    opened = pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        yield opened
 
 
 def clock_state(device: torch.device) -> tuple[int | None, str | None]:
