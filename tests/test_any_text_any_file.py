@@ -108,7 +108,7 @@ def test_i30_what_is_no_file_of_a_study_is_set_aside_by_name_within_a_second(tmp
     with Leases(study.path / "leases") as leases:
         assert leases.take(TRIAL) is not None and leases.take("1" * 20) is None
     again = StudyFolder.start(study.path, study.info)
-    assert len(again.states()) == 2 and again.history.numbers() == [1, 2]
+    assert len(again.attempts()) == 2 and again.history.numbers() == [1, 2]
     assert [again.history.append({"asked": n}, 0) for n in (1, 2)] == [3, 4], "after the number that leaps is no room"
     assert time.monotonic() - began < 10.0
 

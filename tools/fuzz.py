@@ -198,7 +198,7 @@ def fuzz(reference: Path, minutes: float, first: int, cases: int) -> None:
     studies = [
         f.parent
         for f in sorted(reference.glob("*/study.json"))
-        if len(StudyFolder.read(f.parent).states()) <= MOST_RECORDS
+        if len(StudyFolder.read(f.parent).attempts()) <= MOST_RECORDS
     ]
     done, faults, end = Counter[str](), 0, time.monotonic() + 60 * minutes
     for number in range(first, first + cases):

@@ -14,7 +14,7 @@ from vitbench.analysis.results import results_of
 def contention_of(tmp_path: Path, **plan: Any) -> Contention:
     """Contention of the four runs of a study, which take 20 seconds each."""
     study = build(tmp_path / "study", factorial(SMALL, time=False, **plan))
-    finished = [trial_id for trial_id, attempts in study.states().items() if attempts[-1].state == "ok"]
+    finished = [trial_id for trial_id, attempts in study.attempts().items() if attempts[-1].state == "ok"]
     return contention(results_of(study), finished)
 
 

@@ -21,7 +21,7 @@ from tests.runner.runs import Runs, here
 from tests.small import SUITE, record, time_trial
 from vitbench.config import read_suite
 from vitbench.store import SCHEMA, Record, StudyFolder, packed
-from vitbench.store.attempts import Tried
+from vitbench.store.attempts import Attempt
 
 TRIALS = 80
 
@@ -47,7 +47,7 @@ def segments(study: StudyFolder) -> list[Path]:
     return sorted((study.path / "packed").glob("*"))
 
 
-def facts(attempts: Mapping[str, Sequence[Tried]]) -> dict[str, list[tuple[object, ...]]]:
+def facts(attempts: Mapping[str, Sequence[Attempt | Record]]) -> dict[str, list[tuple[object, ...]]]:
     """Trial → what running and counting see of each of its attempts."""
     return {i: [(a.attempt, a.state, a.reason, a.started_at, a.code) for a in tried] for i, tried in attempts.items()}
 
@@ -62,7 +62,7 @@ def rest(study: StudyFolder) -> StudyFolder:
 def same(study: StudyFolder, truth: dict[str, list[Record]]) -> None:
     """A reader that has seen nothing before finds every record, each once, and no fault."""
     reader = StudyFolder.read(study.path)
-    assert reader.records() == truth and facts(reader.states()) == facts(truth) and reader.damaged == []
+    assert reader.records() == truth and facts(reader.attempts()) == facts(truth) and reader.damaged == []
     one, other = ([r.to_json() for tried in each.values() for r in tried] for each in (reader.records(), truth))
     assert one == other
 
@@ -166,13 +166,13 @@ def test_a_record_in_two_segments_counts_once(study: StudyFolder) -> None:
 def test_f39_a_driver_that_was_there_before_sees_what_was_packed_meanwhile(study: StudyFolder) -> None:
     driver, other = StudyFolder.read(study.path), StudyFolder.read(study.path)
     planned = driver.info.trials[70]
-    known = driver.states().get(planned.id, [])
+    known = driver.attempts().get(planned.id, [])
     assert known == [] and driver.later(planned.id, known) == []
     one = record_of(planned, 70, "failed", CPU)
     other.write(one)
-    assert driver.later(planned.id, known) == [one]
+    assert [record for _, record in driver.later(planned.id, known)] == [one]
     StudyFolder.read(study.path).pack()
-    assert driver.later(planned.id, known) == [one]
+    assert [record for _, record in driver.later(planned.id, known)] == [one]
     with pytest.raises(FileExistsError):
         driver.write(one)
     two = one.model_copy(update={"attempt": 2, "state": "ok", "values": None})
@@ -240,7 +240,7 @@ def test_of_a_damaged_segment_what_can_be_read_counts_and_the_rest_is_named(
     damage(bad)
     reader = StudyFolder.read(study.path)
     records = reader.records()
-    assert records.keys() == reader.states().keys(), "what cannot be read is run again"
+    assert records.keys() == reader.attempts().keys(), "what cannot be read is run again"
     assert left[0] <= len(records) - 40 <= left[1]
     assert all(truth[trial_id] == attempts for trial_id, attempts in records.items()), "nothing that was not recorded"
     assert any(entry.startswith(bad.name) for entry in reader.damaged)
@@ -255,7 +255,7 @@ def test_f24_records_of_another_schema_are_named_and_run_again(study: StudyFolde
     file.with_name(f"{hashlib.sha256(older).hexdigest()[:20]}.jsonl.gz").write_bytes(older)
     file.unlink()
     reader = StudyFolder.read(study.path)
-    assert len(reader.states()) == len(reader.records()) < 60
+    assert len(reader.attempts()) == len(reader.records()) < 60
     assert any(f"another schema version, and this vitbench reads {SCHEMA}" in entry for entry in reader.damaged)
 
 

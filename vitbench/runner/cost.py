@@ -18,7 +18,7 @@ from vitbench.config.trial import TimeTrial, TrainTrial, Trial
 from vitbench.data import catalog
 from vitbench.errors import UserError
 from vitbench.store import Record, StudyFolder, StudyInfo, TimeValues, TrainValues
-from vitbench.store.attempts import Attempt, Tried, finished, standing
+from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.wording import duration, plural
 
 CPU_FLOPS_PER_CORE = 35e9
@@ -252,7 +252,7 @@ class Estimate:
 
 
 def remaining(
-    info: StudyInfo, attempts: Mapping[str, Sequence[Tried]], pace: Pace | None
+    info: StudyInfo, attempts: Mapping[str, Sequence[Attempt]], pace: Pace | None
 ) -> tuple[Estimate, dict[str, float]]:
     """Cost of the trials that are left to run: of all together, and the seconds of each by its id.
 

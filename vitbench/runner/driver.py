@@ -32,7 +32,7 @@ from vitbench.store import (
     Trials,
     TuneValues,
 )
-from vitbench.store.attempts import last_attempt, standing
+from vitbench.store.attempts import attempt_of, last_attempt, standing
 from vitbench.store.files import sweep
 from vitbench.wording import plural
 
@@ -116,8 +116,8 @@ class Driver:
     def look_again(self, planned: PlannedTrial) -> None:
         """Take in what other drivers have recorded of a trial since."""
         known = self.session.attempts.get(planned.id, [])
-        for record in self.session.study.later(planned.id, known):
-            self.session.attempts.setdefault(planned.id, []).append(record)
+        for attempt, record in self.session.study.later(planned.id, known):
+            self.session.attempts.setdefault(planned.id, []).append(attempt)
             self.session.reporter.ended(planned, record, self.session.done(planned.id), elsewhere=True)
 
     def taken(self, pending: Iterable[PlannedTrial]) -> Iterator[PlannedTrial]:
@@ -259,7 +259,7 @@ class Driver:
         session = self.session
         while True:
             try:
-                session.study.write(record)
+                path = session.study.write(record)
             except FileExistsError:
                 self.look_again(planned)
                 rescues = record.state == "ok" and standing(session.attempts[planned.id]).state != "ok"
@@ -271,5 +271,5 @@ class Driver:
                 attempt = last_attempt(session.attempts[planned.id]) + 1
                 record = record.model_copy(update={"attempt": max(attempt, record.attempt + 1)})
             else:
-                session.attempts.setdefault(planned.id, []).append(record)
+                session.attempts.setdefault(planned.id, []).append(attempt_of(record, path.name))
                 return True

@@ -7,12 +7,12 @@ from vitbench.config.trial import TrainTrial, Trial
 from vitbench.runner.messages import EnsembleValues
 from vitbench.runner.process import Outcome
 from vitbench.store import PlannedTrial, TimeValues, TrainValues, TuneValues
-from vitbench.store.attempts import Tried
+from vitbench.store.attempts import Attempt
 from vitbench.store.record import VALUES
 
 
 def ensembles(
-    pending: Iterable[PlannedTrial], attempts: Mapping[str, Sequence[Tried]]
+    pending: Iterable[PlannedTrial], attempts: Mapping[str, Sequence[Attempt]]
 ) -> Iterator[Sequence[PlannedTrial]]:
     """Trials that one process takes together: all seeds of a cell that trains them as an ensemble, else one.
 
@@ -33,7 +33,7 @@ def ensembles(
         yield from (together[start : start + most] for start in range(0, len(together), most))
 
 
-def _ensemble_key(planned: PlannedTrial, attempts: Mapping[str, Sequence[Tried]]) -> str | None:
+def _ensemble_key(planned: PlannedTrial, attempts: Mapping[str, Sequence[Attempt]]) -> str | None:
     """Key of the ensemble that a trial belongs to; None where it is trained alone."""
     trial, tried = planned.trial, attempts.get(planned.id, ())
     if not isinstance(trial, TrainTrial) or not trial.train.ensemble_seeds:

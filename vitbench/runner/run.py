@@ -20,7 +20,7 @@ from vitbench.runner.plan import KINDS, plan, with_data
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Analysis, Planner, Reporter, Session, is_of_other_code
 from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, Trials
-from vitbench.store.attempts import Tried, standing
+from vitbench.store.attempts import Attempt, standing
 from vitbench.store.leases import at_work
 from vitbench.store.packed import MOST
 from vitbench.store.processes import sigterm_exits
@@ -121,14 +121,14 @@ def _session(
     if before and trained_on and (known := _known(suite.data, trained_on, before.info)):
         planner = planner_on(known)
         as_planned = StudyFolder(folder, planner(records))
-        trials, states = as_planned.info.trials, before.states()
+        trials, states = as_planned.info.trials, before.attempts()
         left = Session(as_planned, trials, planner, options, reporter, analysis, stop, states).pending(*KINDS)
         planner = None if left else planner
     planner = planner or planner_on(forked("vitbench.data.load:prepare", suite.data, trained_on))
     info = planner(records)
     study, trials = StudyFolder.start(folder, info, planned_elsewhere=options.planned_elsewhere), info.trials
     study.damaged += before.damaged if before else []
-    states = study.states()
+    states = study.attempts()
     session = Session(study, trials, planner, options, reporter, analysis, stop, states)
     for notice in filter(None, [*suite.notices, info.fallback]):
         reporter.note(notice, "notice: ")
@@ -165,7 +165,7 @@ def _known(data: DataSpec, trained_on: Sequence[DataSpec], before: StudyInfo) ->
     return Prepared(data, before.data_identity, before.class_names, {})
 
 
-def _left_out(before: Trials, study: StudyFolder, states: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
+def _left_out(before: Trials, study: StudyFolder, states: Mapping[str, Sequence[Attempt]]) -> Iterator[str]:
     """Sentences on the trials that are in the plan no more: those that finished, and those that nobody runs."""
     left = set(before.ids()).difference(study.info.trials.ids())
     if gone := sum(standing(states[trial_id]).state == "ok" for trial_id in left.intersection(states)):
@@ -189,7 +189,7 @@ def _without_weights(session: Session) -> int:
 
 def exit_status(study: StudyFolder, trials: Trials) -> int:
     """0 where every one of these trials is ok or unsupported, else 1."""
-    attempts = study.states()
+    attempts = study.attempts()
     states = {standing(attempts[i]).state if i in attempts else "pending" for i in trials.ids()}
     return 0 if states <= {"ok", "unsupported"} else 1
 

@@ -13,7 +13,7 @@ from vitbench.runner.once import DISAGREE, decisive
 from vitbench.runner.plan import KINDS
 from vitbench.runner.process import Stop
 from vitbench.store import PlannedTrial, Record, Samples, StudyFolder, StudyInfo, Trials
-from vitbench.store.attempts import Tried, finished, standing
+from vitbench.store.attempts import Attempt, finished, standing
 from vitbench.store.classes import classes
 
 
@@ -61,7 +61,7 @@ class Session:
     reporter: Reporter
     analysis: Analysis
     stop: Stop
-    attempts: dict[str, list[Tried]]  # Trial id → attempts, in order
+    attempts: dict[str, list[Attempt]]  # Trial id → attempts, in order
 
     def done(self, trial_id: str) -> bool:
         """Whether a trial needs no further attempt."""
@@ -73,14 +73,13 @@ class Session:
     def catch_up(self) -> None:
         """Take in what other drivers have recorded since."""
         known = {(t, a.attempt) for t, attempts in self.attempts.items() for a in attempts}
-        fresh = self.study.records(lambda attempt: (attempt.trial_id, attempt.attempt) not in known)
+        self.attempts = self.study.attempts()
         planned_ids = set(self.trials.ids())
-        for trial_id, records in fresh.items():
-            for record in records:
-                self.attempts.setdefault(trial_id, []).append(record)
-                if trial_id in planned_ids:
-                    planned = self.trials.of_id(trial_id)
-                    self.reporter.ended(planned, record, self.done(trial_id), elsewhere=True)
+        fresh = [a for tried in self.attempts.values() for a in tried if (a.trial_id, a.attempt) not in known]
+        for attempt, record in self.study.records_of(fresh):
+            if attempt.trial_id in planned_ids:
+                planned = self.trials.of_id(attempt.trial_id)
+                self.reporter.ended(planned, record, self.done(planned.id), elsewhere=True)
 
     def more_to_train(self) -> bool:
         """Plan again where results may ask for more; whether that adds a trial.
@@ -103,12 +102,12 @@ class Session:
         """Plan with the records that there are by now."""
         info = self.planner(decisive(self.study))  # another driver may have run some of it
         self.study = StudyFolder.start(self.study.path, info, planned_elsewhere=self.options.planned_elsewhere)
-        self.trials, self.attempts = info.trials, self.study.states()
+        self.trials, self.attempts = info.trials, self.study.attempts()
         self.expect()
 
     def expect(self) -> str:
         """Report what is left. Returns its cost in a sentence."""
-        pace = pace_of(self.study, self.study.attempts(), self.study.info)
+        pace = pace_of(self.study, self.attempts, self.study.info)
         estimate, seconds = remaining(self.study.info, self.attempts, pace)
         done = len(self.trials) - len(self.pending(*KINDS))
         self.reporter.expect(len(self.trials), done, seconds, estimate.untuned)
@@ -119,7 +118,7 @@ class Session:
         return self.trials.where(lambda trial_id, kind: kind in kinds and not self.done(trial_id))
 
 
-def is_of_other_code(attempt: Tried, trials: Trials) -> bool:
+def is_of_other_code(attempt: Attempt, trials: Trials) -> bool:
     """Whether an attempt was made by another state of vitbench's code, or of its plug-ins, than this one."""
     if attempt.code is None or not registry.plugins():
         return attempt.code is not None and attempt.code != code_digest()

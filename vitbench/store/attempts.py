@@ -52,8 +52,7 @@ def attempt_of(record: Record, file: str) -> Attempt:
     )  # fmt: skip
 
 
-Tried = Attempt | Record
-Of = TypeVar("Of", Attempt, Record, Tried)
+Of = TypeVar("Of", Attempt, Record)
 
 
 def standing(attempts: Sequence[Of]) -> Of:
@@ -62,12 +61,12 @@ def standing(attempts: Sequence[Of]) -> Of:
     return next((r for r in reversed(attempts) if r.state == "ok"), attempts[-1])
 
 
-def last_attempt(attempts: Sequence[Tried]) -> int:
+def last_attempt(attempts: Sequence[Attempt]) -> int:
     """Number of the last attempt; 0 where there is none. A damaged one leaves a gap."""
     return max((r.attempt for r in attempts), default=0)
 
 
-def finished(attempts: Sequence[Tried], max_attempts: int) -> bool:
+def finished(attempts: Sequence[Of], max_attempts: int) -> bool:
     """Whether a trial needs no further attempt."""
     if not attempts:
         return False

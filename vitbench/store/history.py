@@ -28,7 +28,7 @@ from pydantic import Field, field_validator
 
 from vitbench.config.base import Strict, digest
 from vitbench.store.asked import CELLS, HYPOTHESIS, SEEDS, Asked, differing
-from vitbench.store.attempts import Tried
+from vitbench.store.attempts import Attempt
 from vitbench.store.distrust import believed
 from vitbench.store.files import content, opened, publish, sweep, sync_folder
 from vitbench.store.record import MAX_BYTES
@@ -83,7 +83,7 @@ class Ended(NamedTuple):
     started: str
 
 
-def ended(outcomes: Iterable[Tried]) -> set[Ended]:
+def ended(outcomes: Iterable[Attempt]) -> set[Ended]:
     """The attempts that are a trial's end."""
     return {Ended(o.kind, o.trial_id, o.attempt, o.started_at.isoformat()) for o in outcomes if o.state in ENDED}
 
@@ -183,7 +183,7 @@ class History:
         if new:
             sync_folder(self.folder)
 
-    def catch_up(self, outcomes: Iterable[Tried]) -> int:
+    def catch_up(self, outcomes: Iterable[Attempt]) -> int:
         """Add what finished and is not in the list. Returns how many training runs ever finished."""
         listed, outcome = set(self.finished()), ended(outcomes)
         self.add(outcome - listed)

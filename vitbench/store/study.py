@@ -16,7 +16,7 @@ from vitbench.config.suite import ExpandedSuite
 from vitbench.errors import UserError
 from vitbench.memory import hand_back
 from vitbench.store.asked import asked
-from vitbench.store.attempts import SEALED, Attempt, Tried, attempt_of, last_attempt, standing
+from vitbench.store.attempts import SEALED, Attempt, attempt_of, last_attempt, standing
 from vitbench.store.distrust import distinct, misplaced, reason, refused
 from vitbench.store.files import content, publish, sweep, write_atomically
 from vitbench.store.history import History, ended
@@ -139,34 +139,31 @@ class StudyFolder:
         if any(packed.attempt == record.attempt for packed in self._packed(record.trial_id)):
             raise FileExistsError(errno.EEXIST, "is packed", str(path))
         publish(path, record.to_json())
-        self.history.add(ended([record]))
+        self.history.add(ended([attempt_of(record, path.name)]))
         return path
 
-    def later(self, trial_id: str, known: Sequence[Tried]) -> list[Record]:
-        """Attempts at a trial that other drivers have stored since ``known`` was read."""
+    def later(self, trial_id: str, known: Sequence[Attempt]) -> list[tuple[Attempt, Record]]:
+        """Attempts at a trial that other drivers have stored since ``known`` was read, and their records."""
         last = last_attempt(known)
-        records: list[Record] = []
+        records: dict[Attempt, Record] = {}
         for number in itertools.count(last + 1):
             file = self.path / "records" / f"{trial_id}-{number}.json"
             record = self._read(file) if os.path.lexists(file) else None
             if record is None:
                 break
-            records.append(record)
+            records[attempt_of(record, file.name)] = record
         # After the files of their own: what was packed meanwhile has gone from there.
         packed = [attempt for attempt in self._packed(trial_id) if attempt.attempt > last]
-        records += [record for _, record in self.records_of(packed)]
-        return distinct(sorted(records, key=lambda record: (record.attempt, record.started_at)), [])
+        records.update(self.records_of(packed))
+        in_order = sorted(records, key=lambda attempt: (attempt.attempt, attempt.started_at))
+        return [(attempt, records[attempt]) for attempt in distinct(in_order, [])]
 
     def _packed(self, trial_id: str) -> list[Attempt]:
         """The attempts at a trial that are packed by now."""
         return [attempt for segment in self.segments.now() for attempt in segment.of_trial.get(trial_id, ())]
 
-    def states(self) -> dict[str, list[Tried]]:
-        """Trial id → its attempts in order, as far as running, resuming and counting go; no packed record is read."""
-        return {trial_id: [*attempts] for trial_id, attempts in self.attempts().items()}
-
     def attempts(self, seen: Callable[[Attempt, Record], None] | None = None) -> dict[str, list[Attempt]]:
-        """Trial id → its attempts in order; :meth:`records_of` reads their records.
+        """Trial id → its attempts in order, no packed record read; :meth:`records_of` reads the records.
 
         Args:
             seen: gets each record whose file is read for this.
