@@ -189,11 +189,6 @@ def preparation_flops(
     return flops
 
 
-def processes(trial: Trial) -> float:
-    """Number of processes that a trial starts; one that it shares with others counts in part."""
-    return 1 + trial.protocol.rounds / SHARED_BY if isinstance(trial, TimeTrial) else 1
-
-
 class Pace(NamedTuple):
     """How fast trials run: operations per second, and seconds that each process takes beside them."""
 
@@ -239,7 +234,8 @@ class Estimate:
         """One more trial, or several that differ in the seed alone. Returns the seconds of one, as far as is known."""
         images = 0 if isinstance(trial, TimeTrial) else self.images(trial.data)
         flops = trial_flops(trial, images, self.forward)
-        start = self.pace.start_s * processes(trial) * (0.3 if trial.kind == "time" else 1.0)
+        processes = 0.3 * (1 + trial.protocol.rounds / SHARED_BY) if isinstance(trial, TimeTrial) else 1.0
+        start = self.pace.start_s * processes
         seconds = flops / self.pace.rate + start
         self.flops += times * flops
         self.total += times * seconds

@@ -38,7 +38,7 @@ class TimingSetting:
     """Trial id → its processes so far → half the width of the widest interval that is made of them, as a fraction."""
     pending: Sequence[TimeTrial]
     earlier: TimeTrial | None  # The baseline, where it has been timed before: first of the setting, and ok
-    ceilings: Ceilings | None = None  # The highest that its processes have measured
+    ceilings: list[Ceilings] = field(default_factory=list)  # Those that each process has measured
     by_itself: dict[str, Alone] = field(default_factory=dict)
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     samples: dict[str, list[Samples]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class TimingSetting:
             process, panel = outcome.request.process, list(outcome.request.panel)
             if outcome.state == "ok":
                 measured = Panel.model_validate_json(outcome.values_json())
-                self.ceilings = _higher(self.ceilings, measured.ceilings)
+                self.ceilings.append(measured.ceilings)
                 for trial in panel:
                     self.samples[trial.id].append(measured.samples[trial.id])
                     self.outcomes[trial.id].append(outcome)
@@ -113,11 +113,14 @@ class TimingSetting:
 
     def finish(self, baseline: TimeTrial) -> None:
         """The records of what went through all processes; none of a setting that was stopped before."""
-        through = self.through()
-        for trial in self.alive() if through >= baseline.protocol.rounds else ():
+        if (through := self.through()) < baseline.protocol.rounds:
+            return
+        # The highest of each: what slowed a process down is no property of the device.
+        best = Ceilings(**{name: max(dict(each)[name] for each in self.ceilings) for name in Ceilings.model_fields})
+        for trial in self.alive():
             values = combine(
                 trial, self.by_itself[trial.id], self.samples[trial.id][:through],
-                baseline=baseline.id, ceilings=self.ceilings,
+                baseline=baseline.id, ceilings=best,
             )  # fmt: skip
             self.keep(trial, whole(self.outcomes[trial.id]), values)
 
@@ -138,13 +141,3 @@ class TimingSetting:
 def whole(outcomes: Sequence[Outcome]) -> Outcome:
     """Several processes of one trial as one: how the last ended, when the first began, and the time of all."""
     return replace(outcomes[-1], started_at=outcomes[0].started_at, seconds=sum(o.seconds for o in outcomes))
-
-
-def _higher(earlier: Ceilings | None, later: Ceilings) -> Ceilings:
-    """The higher of two measurements of each ceiling: what slowed one of them down was no property of the device."""
-    if earlier is None:
-        return later
-    return Ceilings(
-        flops_per_s=max(earlier.flops_per_s, later.flops_per_s),
-        bytes_per_s=max(earlier.bytes_per_s, later.bytes_per_s),
-    )

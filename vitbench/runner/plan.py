@@ -3,9 +3,8 @@
 No torch, but where a suite matches parameters, which only the models themselves can count.
 """
 
-import functools
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 from vitbench import registry
 from vitbench.config.base import by_identity, uncollected
 from vitbench.config.model import ModelSpec
-from vitbench.config.recipe import DataSpec, Device, Level, TimeSpec, TimeTable, TrainTable
+from vitbench.config.recipe import DataSpec, Device, Level, TimeTable, TrainTable
 from vitbench.config.suite import Cell, ExpandedSuite, Setting
 from vitbench.config.suite_errors import SpecError
 from vitbench.config.trial import SLOT, TimeTrial, relevant
@@ -95,6 +94,9 @@ def plan(
         trials, split = once(trials, records, suite.info.max_attempts)
     if not trials:
         raise SpecError([f"{suite.file}: 0 trials: the suite has no {' or '.join(f'[{k}]' for k in kinds)} table"])
+    # Synthetic images may have other classes in each cell.
+    names = prepared.class_names if prepared else ()
+    shared = all(cell.model.num_classes == len(names) for cell in suite.cells)
     looks = next((cell.train.looks for cell in suite.cells if cell.train), ()) if training else ()
     info = StudyInfo(
         suite=suite.info,
@@ -104,7 +106,7 @@ def plan(
         data_name=catalog.display_name(suite.data) if training else TIMED_ON,
         data_identity=identity,
         fallback=prepared.fallback if prepared else None,
-        class_names=_shared_classes(suite, prepared.class_names) if prepared else (),
+        class_names=names if shared else (),
         excluded=(*suite.excluded, *((label, NO_SETTING) for label in hopeless)),
         facts=suite.facts if training else (),
         goals=suite.goals if training else (),
@@ -116,11 +118,6 @@ def plan(
         trials=trials,
     )
     return up_to_look(info, wanted)
-
-
-def _shared_classes(suite: ExpandedSuite, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of the classes, where all cells have these: synthetic images may differ from cell to cell."""
-    return names if all(cell.model.num_classes == len(names) for cell in suite.cells) else ()
 
 
 class Planner:
@@ -167,18 +164,19 @@ class Planner:
 
     def time(self) -> None:
         """Every level, type, batch size and mode of every cell."""
-        part = by_identity(relevant)
+        part, protocol_of = by_identity(relevant), by_identity(TimeTable.protocol)
+        on_device = by_identity(lambda table: table.on(self.device))
         timed = [
             (
                 cell,
                 TimeTrial(
-                    kind="time", level=level, model=part(cell.model, level), protocol=protocol, device=self.device,
-                    dtype=dtype, batch_size=batch_size, mode=mode,
+                    kind="time", level=level, model=part(cell.model, level), protocol=protocol_of(table),
+                    device=self.device, dtype=dtype, batch_size=batch_size, mode=mode,
                 ),
             )
             for cell in self.suite.cells
             if cell.time is not None
-            for table, protocol in [self.protocol(cell.time)]
+            for table in [on_device(cell.time)]
             for level, dtype, batch_size, mode in itertools.product(
                 table.levels, table.dtypes, table.batch_sizes, table.modes
             )
@@ -190,11 +188,6 @@ class Planner:
             groups.setdefault(_setting(trial), []).append((cell, trial))
         for cell, trial in itertools.chain.from_iterable(groups.values()):
             self.builder.timing(self.row_of(cell), trial)
-
-    @functools.cached_property
-    def protocol(self) -> Callable[[TimeTable], tuple[TimeTable, TimeSpec]]:
-        """A cell's table of timings, as it is on the device."""
-        return by_identity(lambda table: (table.on(self.device), table.on(self.device).protocol()))
 
     def row_of(self, cell: Cell, setting: Setting | None = None) -> CellRow:
         """Where a cell's trials belong."""
