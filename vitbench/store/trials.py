@@ -142,15 +142,6 @@ class Trials(Sequence[PlannedTrial]):
     def __iter__(self) -> Iterator[PlannedTrial]:
         return map(self._made, self.tables.rows)
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Trials) and self.tables == other.tables:
-            return True
-        if not isinstance(other, (Trials, tuple, list)) or len(self) != len(other):
-            return NotImplemented if not isinstance(other, Sequence) else False
-        return all(left == right for left, right in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<{len(self)} planned trials>"
 
