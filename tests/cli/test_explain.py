@@ -23,7 +23,7 @@ from vitbench.config.suite import Info
 from vitbench.config.trial import TrainTrial
 from vitbench.model.build import build_model
 from vitbench.model.weights import save_weights
-from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo, TrainValues
+from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo, TrainValues, Trials
 from vitbench.store.explanation import read_explanation
 from vitbench.training.loop import train
 
@@ -35,7 +35,7 @@ def planned_study(folder: Path, trial: TrainTrial) -> tuple[StudyFolder, Path]:
     """A study of one trial, and where its weights are to be."""
     planned = PlannedTrial(id=trial.id, cell="a [small] model", axes={}, exact={}, trial=trial)
     info = StudyInfo(suite=Info(name="looks", question="What?"), suite_file="looks.toml", axes={}, data_name="images",
-                     data_identity=trial.data_identity, trials=(planned,))  # fmt: skip
+                     data_identity=trial.data_identity, trials=Trials.of([planned]))  # fmt: skip
     study = StudyFolder.start(folder, info)
     (study.path / "weights").mkdir()
     return study, study.path / "weights" / f"{trial.id}.safetensors"

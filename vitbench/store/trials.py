@@ -36,19 +36,13 @@ class Trials(Sequence[PlannedTrial]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """A field of these is given Trials, PlanTables (the form of ``study.json``), or planned trials one by one."""
-        known = core_schema.union_schema(
-            [core_schema.is_instance_schema(cls), handler(PlanTables), handler(tuple[PlannedTrial, ...])]
-        )
-        return core_schema.no_info_after_validator_function(cls.of, known)
+        """A field of these is given Trials; in JSON, as in ``study.json``, PlanTables."""
+        of_tables = core_schema.no_info_after_validator_function(cls, handler(PlanTables))
+        return core_schema.json_or_python_schema(of_tables, core_schema.is_instance_schema(cls))
 
     @classmethod
-    def of(cls, trials: Iterable[PlannedTrial] | PlanTables) -> "Trials":
+    def of(cls, trials: Iterable[PlannedTrial]) -> "Trials":
         """Trials as tables; of two with the same id, the first."""
-        if isinstance(trials, Trials):
-            return trials
-        if isinstance(trials, PlanTables):
-            return cls(trials)
         builder = TablesBuilder()
         for planned in trials:
             builder.add(planned)
