@@ -1,6 +1,10 @@
 """The leaderboard: cells are ranked among those of the same images and recipe, and no others."""
 
+import functools
 import re
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -96,6 +100,25 @@ def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
     done = here("leaderboard", *STUDIES, "--csv", str(tmp_path / "none" / "all.csv"))
     assert done.returncode == 2 and "all.csv cannot be written: " in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_file_that_was_there_stays_where_the_disk_is_full(tmp_path: Path) -> None:
+    (tmp_path / "all.csv").write_text("the last one")
+    done = own_process("--csv", str(tmp_path / "all.csv"), most_bytes=100)
+    assert done.returncode == 2 and "all.csv cannot be written: " in done.stderr, done.stderr
+    assert (tmp_path / "all.csv").read_text() == "the last one" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_rows_go_into_a_pipe_too() -> None:
+    done = own_process("--csv", "/dev/stdout")
+    assert done.returncode == 0 and '\n1,"cifar10' in done.stdout, done.stdout[:300]
+
+
+def own_process(*options: str, most_bytes: int = resource.RLIM_INFINITY) -> subprocess.CompletedProcess[str]:
+    """A leaderboard made in a process of its own, in which a file can have so many bytes."""
+    line = [sys.executable, "-m", "vitbench", "leaderboard", *STUDIES, *options]
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False, preexec_fn=limit)
 
 
 def test_cells_are_chosen_by_their_models() -> None:

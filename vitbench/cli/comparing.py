@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from pathlib import Path
@@ -143,13 +144,17 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     from vitbench.report.text import Md, escape, significant, spread
     from vitbench.report.view import MEAN, STD
     from vitbench.store import StudyFolder
+    from vitbench.store.files import write_atomically
 
     studies = tuple({folder.resolve(): folder for folder in studies}.values())
     frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
+        csv(frame, text := io.StringIO())
         try:
-            with file.open("w", encoding="utf-8", newline="") as stream:
-                csv(frame, stream)
+            if file.is_file() or not file.exists():
+                write_atomically(file.resolve(), text.getvalue(), durable=False)
+            else:  # a pipe, a terminal
+                file.write_text(text.getvalue(), encoding="utf-8", newline="")
         except OSError as error:
             raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):

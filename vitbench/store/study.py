@@ -208,15 +208,14 @@ class StudyFolder:
         Raises:
             OSError: where the folder cannot be written; then every record is where it was.
         """
-        single = list[str]()
-        for attempt in [a for a in self._scan() if not a.packed]:
-            file = self.path / "records" / attempt.file
-            copies = [a for a in self._packed(attempt.trial_id) if a[1:] == attempt[1:]]
-            if not copies:
-                single.append(attempt.file)
-            elif any(record == self._read(file) for _, record in self.records_of(copies)):
+        attempts = self._scan()
+        own = {attempt[1:]: attempt.file for attempt in attempts if not attempt.packed}
+        copies = {attempt[1:]: attempt for attempt in attempts if attempt.packed and attempt[1:] in own}
+        for attempt, record in self.records_of(copies.values()):  # all at once: each segment is read through once
+            file = self.path / "records" / own[attempt[1:]]
+            if record == self._read(file):
                 file.unlink(missing_ok=True)  # packing was killed before it was removed
-        return pack(self.path, single)
+        return pack(self.path, [file for attempt, file in own.items() if attempt not in copies])
 
     @property
     def unpacked(self) -> int:
