@@ -18,7 +18,7 @@ from vitbench.analysis.sides import ComparisonError
 from vitbench.config import TimeSpec
 from vitbench.config.suite import Info
 from vitbench.environment import Environment
-from vitbench.store import PlannedTrial, Record, Samples, StudyError, StudyFolder, StudyInfo, TimeValues
+from vitbench.store import PlannedTrial, Record, Samples, StudyError, StudyFolder, StudyInfo, TimeValues, Trials
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def planned(cell: str, device: str = "cpu") -> PlannedTrial:
 def start(path: Path, trials: Iterable[PlannedTrial]) -> StudyFolder:
     """The folder of a study that plans some trials."""
     info = StudyInfo(suite=Info(name="small", question="?"), suite_file="small.toml", axes={}, data_name="",
-                     data_identity="", trials=tuple(trials))  # fmt: skip
+                     data_identity="", trials=Trials.of(trials))  # fmt: skip
     return StudyFolder.start(path, info)
 
 

@@ -230,10 +230,11 @@ def test_other_studies_or_another_order_give_another_folder(tmp_path: Path, monk
     long = [Path("results") / f"{'long' * 30}-{n}" for n in range(5)]
     spaced = [Path("results") / name for name in ("$(rm x)", "-a b", "a b", "..")]
     elsewhere = [tmp_path / "other" / name for name in ("a", "b", "c")]
-    sets = [chosen for paths in (at_home, long, spaced, elsewhere) for n in (1, 2, 3)
+    of_three_bytes = [Path("results") / f"{'日' * 80}{name}" for name in "ab"]
+    sets = [chosen for paths in (at_home, long, spaced, elsewhere, of_three_bytes) for n in (1, 2, 3)
             for chosen in itertools.permutations(paths, n)]  # fmt: skip
     names = [folder_of(chosen) for chosen in sets]
     assert len(set(names)) == len(sets)
-    assert all(len(name) < 150 and re.fullmatch(r"compare-[\w.+@-]+", name) for name in names)
+    assert all(len(name) < 150 and re.fullmatch(r"compare-[\w.+@-]+", name, re.ASCII) for name in names)
     same = [tmp_path / "a" / "b", tmp_path / "c" / "b"], [tmp_path / "a-b", tmp_path / "c-b"]
     assert folder_of(same[0]) != folder_of(same[1])

@@ -91,6 +91,17 @@ def test_a_narrow_terminal_breaks_no_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert out.count("pretrained_") >= 3 and len(re.findall(r"\d\d\.\d", out)) >= 2, "folded, with its accuracy"
 
 
+@pytest.mark.parametrize("width", ["40", "80"])
+def test_cells_of_one_name_are_told_apart_by_their_studies(
+    width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for study in ("before", "after"):
+        build(tmp_path / study, Plan([CellPlan("base", {"depth": 2})], time=False))
+    monkeypatch.setenv("COLUMNS", width)
+    out = here("leaderboard", str(tmp_path / "before"), str(tmp_path / "after")).stdout
+    assert "base, before" in out and "base, after" in out and re.search(r"\d\d\.\d", out), out
+
+
 def test_i14_formulas_are_text_to_a_spreadsheet(tmp_path: Path) -> None:
     build(tmp_path / "study", Plan([CellPlan("=1+1", {"depth": 2}), CellPlan("other", {"depth": 1})], time=False))
     done = here("leaderboard", str(tmp_path / "study"), "--csv", str(tmp_path / "all.csv"))

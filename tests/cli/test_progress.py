@@ -37,6 +37,20 @@ def test_the_time_left_counts_how_far_running_trials_are(
     ]  # fmt: skip
 
 
+def test_a_notice_of_records_is_printed_with_the_first_of_them(tmp_path: Path) -> None:
+    study = build(tmp_path, Plan([CellPlan("a", {})], seeds=(0, 1, 2), time=False))
+    written, notices = io.StringIO(), ("of the run", "its weights are not kept: No space left on device")
+    with LiveReporter(Console(file=written, width=200)) as reporter:
+        reporter.expect(3, 0, {}, 0)
+        reporter.note("of the run", "notice: ")
+        for planned in study.info.trials:
+            (record,) = study.records()[planned.id]
+            reporter.ended(planned, record.model_copy(update={"notices": notices}), final=True)
+    lines = written.getvalue().splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["notice:", "1/3", "notice:", "2/3", "3/3"]
+    assert lines[2] == "notice: its weights are not kept: No space left on device"
+
+
 def test_what_was_interrupted_is_still_to_be_run(tmp_path: Path) -> None:
     study = build(tmp_path, Plan([CellPlan("a", {})], seeds=(0, 1), time=False))
     first, second = study.info.trials

@@ -1,5 +1,6 @@
 """CIFAR-10's first images of each batch: the same data set from the archive and from PNG files."""
 
+import resource
 import shutil
 from pathlib import Path
 
@@ -89,6 +90,16 @@ def test_the_archive_of_files_is_read_where_nothing_can_be_written(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert len(read(DataSpec(name="cifar10", subset=1000)).train) == 5000
     assert (tmp_path / "vitbench" / FILES / "train").is_dir()
+
+
+def test_a_full_disk_is_named_with_the_folder(root: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(DataError, match=f"{root}/cache, for decoded images, cannot be written: File too large"):
+            read(DataSpec(name="cifar10", subset=1000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_other_pixels_under_the_official_names_are_refused(root: Path, lossless: Path) -> None:

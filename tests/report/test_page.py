@@ -1,6 +1,7 @@
 """The page of a report in a real browser: silent, self-contained, sortable, readable by all, on any screen."""
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from tests.conftest import REPOSITORY
-from tests.report.browser import SCHEMES, WINDOWS, faults_of_page, opened
+from tests.report.browser import SCHEMES, WINDOWS, Opened, faults_of_page, opened
 from tests.report.builders import build, factorial, render
 from tests.report.contrast import LEAST_MARK, LEAST_TEXT, contrast, hexadecimal, over
 from tests.test_security import HOSTILE, as_read, hostile_study
@@ -337,6 +338,20 @@ def test_what_is_folded_is_on_paper(browser: Browser, pages: Pages) -> None:
         assert window.value("document.querySelectorAll('details:not([open])').length") > 5
         window.page.pdf()
         assert window.value("document.querySelectorAll('details:not([open])').length") == 0
+
+
+def texts(window: Opened) -> int:
+    """Texts that a page has on paper."""
+    streams = re.findall(rb"stream\r?\n(.*?)endstream", window.page.pdf(format="A4"), re.DOTALL)
+    drawn = [zlib.decompress(each) for each in streams if each.startswith(b"x")]  # of zlib; others are fonts
+    return sum(len(re.findall(rb"\bT[jJ]\b", each)) for each in drawn)
+
+
+def test_on_paper_a_table_s_heads_stand_on_each_of_its_pages(browser: Browser, pages: Pages) -> None:
+    with opened(browser, pages["grid"]) as window:
+        with_buttons = texts(window)
+        window.value("document.querySelectorAll('th button').forEach(b => b.replaceWith(b.textContent))")
+        assert with_buttons == texts(window)
 
 
 def test_on_paper_the_whole_table_is_there(grid: Page) -> None:

@@ -304,7 +304,7 @@ def test_the_mean_over_all_seeds_decides_and_time_is_without_warming_up(tmp_path
     assert float(goal["training_seconds_mean"]) == pytest.approx(expected)
     assert float(goal["warm_up_seconds_mean"]) == 0.5
     seconds = rows["fast"]["training (s)"].split()[0]
-    assert f"Goals reached: 50.0 %: yes, in {seconds} s of training (fast); 60.0 %: no (slow)." in page.text
+    assert f"Goals: 50.0 %: yes, in {seconds} s of training (fast); 60.0 %: no (slow)." in page.text
 
 
 def test_a_missing_seed_is_no_goal_reached(tmp_path: Path) -> None:

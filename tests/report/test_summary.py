@@ -268,7 +268,7 @@ def test_a_study_of_published_cells_is_answered_by_what_is_apart(
 
 
 def test_a_study_of_goals_is_answered_by_them() -> None:
-    assert plain(summary.answer(reference("speedrun-h200"))).startswith("Goals reached: 90.0 %: yes, in 52.0 s ")
+    assert plain(summary.answer(reference("speedrun-h200"))).startswith("Goals: 90.0 %: yes, in 52.0 s ")
 
 
 def test_counts_of_the_reference_timings_are_what_their_numbers_say() -> None:

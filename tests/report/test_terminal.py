@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.report.builders import COMPONENTS, build, factorial, no_triton, reference
+from tests.report.builders import COMPONENTS, CellPlan, Plan, build, factorial, no_triton, reference
 from tests.report.markdown import Shown, tables
 from tests.runner.runs import Runs
 from tests.test_security import HOSTILE, hostile_study
@@ -65,6 +65,19 @@ def test_a_narrow_terminal_keeps_the_columns_that_answer(name: str, among: str, 
     document = compose(reference(name), Files())
     table = next(table.table for table in tables(document) if among in table.columns)
     assert kept <= {table.columns[number] for number in fitting(table, 80)} < set(table.columns)
+
+
+@pytest.mark.parametrize("name", ["components-cpu", "planted", "long names"])
+def test_accuracies_stay_longest_beside_the_names_of_what_has_them(name: str, tmp_path: Path) -> None:
+    long = "a cell that says more than a line has room for, with_words_that_are_far_too_long_for_it"
+    cells = [CellPlan(f"{long}, {depth}", {"depth": depth}) for depth in (1, 2, 3)]
+    view = View(build(tmp_path, Plan(cells, time=False))) if name == "long names" else reference(name)
+    document = compose(view, Files())
+    table = next(t.table for t in tables(document) if t.above[0] == "Accuracy" and "test accuracy (%)" in t.columns)
+    for width in range(60, 120):
+        columns = [table.columns[number] for number in fitting(table, width)]
+        assert {*table.columns[: table.telling], "test accuracy (%)"} <= {*columns}, width
+    assert len(re.findall(r" \d\d\.\d", output_of(document, 60, ["Accuracy"]))) >= len(table.rows)
 
 
 def test_a_ratio_with_its_interval_outlasts_times_and_rates() -> None:

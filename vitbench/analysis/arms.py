@@ -23,7 +23,7 @@ from vitbench.config.trial import TimeTrial, TrainTrial, images_body
 from vitbench.store import PlannedTrial, Record, StudyFolder, StudyInfo
 
 MOST_ARMS = 16  # Arms in one comparison: a table has columns for each
-LONGEST_NAME = 100  # Letters of the names that a folder is called after
+LONGEST_NAME = 100  # ASCII letters of the names that a folder is called after
 HOME = Path("results")  # Where studies lie unless a user says otherwise
 NO_TRIALS = pd.DataFrame(
     columns=["trial_id", "kind", "state", "environment", "commit", "dirty", "started_at", "test_images"]
@@ -114,7 +114,7 @@ def folder_of(paths: Sequence[Path]) -> str:
         paths: folders of the studies.
     """
     folders = [path.resolve() for path in paths]
-    names = [re.sub(r"[^\w.-]+", "-", name).strip("-.") or "study" for name in names_of(paths)]
+    names = [re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.") or "study" for name in names_of(paths)]
     joined = f"compare-{'+'.join(names)}"  # what stands between names is in none of them: a-b with c, and a with b-c
     whole = all(each == HOME.resolve() / name for each, name in zip(folders, names, strict=True))
     if whole and len(joined) <= LONGEST_NAME:

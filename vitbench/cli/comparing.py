@@ -159,15 +159,17 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
             raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):
         console.print(Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}", style="italic"))
+        within = rows["cell"].duplicated().any()  # a cell is named with its study, which no narrow terminal leaves out
+        sources = [", ".join(filter(None, each)) for each in zip(rows["study"], rows["on"], strict=True)]
         lines = [
             {
-                "cell": escape(f"{row['rank']}. {row['cell']}"),
+                "cell": escape(f"{row['rank']}. {row['cell']}{f', {source}' if within else ''}"),
                 "test accuracy (%)": spread(row[MEAN], row[STD], 1),
-                "study": escape(", ".join(filter(None, (row["study"], row["on"])))),
+                **({} if within else {"study": escape(source)}),
                 "seeds": Md(f"{row['n']}"),
                 "parameters (M)": significant(row["parameters"] / 1e6),
             }
-            for row in rows.to_dict("records")
+            for row, source in zip(rows.to_dict("records"), sources, strict=True)
         ]
         board = table(lines, right={"test accuracy (%)", "seeds", "parameters (M)"})
         console.print(grid(board, console.width, top, "in --csv"))

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from vitbench import registry
 from vitbench.cli.console import Terminal, escape
+from vitbench.errors import UserError
 from vitbench.wording import nearest
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def explain(
                            "`vitbench run --keep-weights` writes files that do; it can start from timm's weights "
                            "(train.pretrained)")  # fmt: skip
     if reason := unsupported(spec, where, "float32", training=False):
-        raise click.ClickException(reason)
+        raise UserError(reason)
     study, console = study_of(checkpoint), Terminal()
     classes = class_names(about, spec, checkpoint)
     inputs = of_folder(images, spec, classes) if images else of_trial(about, spec, study, split)

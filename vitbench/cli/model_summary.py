@@ -23,6 +23,7 @@ from vitbench.config.presets import PRESETS, preset
 from vitbench.config.reading import MOST_TRIALS, read_suite
 from vitbench.config.recipe import Mode
 from vitbench.config.shipped import UnknownSuite, names, suite_file
+from vitbench.errors import UserError
 from vitbench.runner.budget import with_matched_parameters
 from vitbench.runner.device_kind import device_kind
 from vitbench.wording import nearest
@@ -67,7 +68,7 @@ def _in_one_line(label: str, batch: int) -> Iterator[None]:
     try:
         yield
     except (ValueError, RuntimeError) as error:
-        raise click.ClickException(f"{label}, {batch} image(s) at once: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{label}, {batch} image(s) at once: {str(error).splitlines()[0]}") from error
 
 
 @click.command()
@@ -87,12 +88,12 @@ def profile(
 
     where = resolve(device)
     if reason := unsupported(spec, where, dtype, training=mode == "train"):
-        raise click.ClickException(reason)
+        raise UserError(reason)
     try:
         with _in_one_line(label, batch):
             operations = profiled(spec, where, batch_size=batch, mode=mode, dtype=dtype, trace=trace)
     except OSError as error:
-        raise click.ClickException(f"{trace}: cannot be written: {error.strerror}") from error
+        raise UserError(f"{trace}: cannot be written: {error.strerror}") from error
     title = Text(f"{label}, {mode}, {dtype}, {batch} images on {where.type}", style="bold")
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("operation", "calls", "ms", "time (%)"):
@@ -117,7 +118,7 @@ def summary(model: tuple[str, ModelSpec], device: str, batch: int) -> None:
 
     where = resolve(device)
     if reason := unsupported(spec, where, "float32", training=False):
-        raise click.ClickException(reason)
+        raise UserError(reason)
     with _in_one_line(label, batch):
         measured = summarise(spec, where, batch)
     console = Terminal(soft_wrap=False)

@@ -37,7 +37,7 @@ class LiveReporter:
         """Estimated seconds of the trials that have ended, and of those that are left; what the former took."""
         self.begun, self.ends = 0.0, 0.0
         """When the first trial began, and when the last will have ended, as of the last that has."""
-        self.refused: set[str] = set()  # Why trials are unsupported, as far as it has been said
+        self.printed: set[str] = set()  # Notices, and why trials are unsupported: each is said once
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +71,7 @@ class LiveReporter:
 
     def note(self, text: str, prefix: str = "") -> None:
         """Something the user should know."""
+        self.printed.add(text)
         mark = f"[yellow]{escape(prefix)}[/]" if prefix else ""
         self.console.print(f"{mark}{escape(text)}", highlight=False, soft_wrap=True)
 
@@ -98,15 +99,18 @@ class LiveReporter:
             self.spent, self.left, self.took = self.spent + cost, self.left - cost, self.took + now - began
             self.estimate(now)
         if record.state == "unsupported":
-            if record.reason in self.refused:
-                return  # said once, and counted at the end
-            self.refused.add(record.reason)
+            if record.reason in self.printed:
+                return  # they are counted at the end
+            self.printed.add(record.reason)
         text = (f"{self.done:>{len(str(self.total))}}/{self.total} {escape(planned.description)}: "
                 f"{coloured(record.state)}{escape(result(record))}")  # fmt: skip
         after = ("" if final else " (tried again)") + (" (in another driver)" if elsewhere else "")
         if over and self.live is None and (left := self.time_left()):  # a terminal has a bar that says it
             after += f"; {left}"
         self.console.print(f"{text}{after}", highlight=False, soft_wrap=True)
+        for notice in record.notices:
+            if notice not in self.printed:
+                self.note(notice, "notice: ")
 
     def estimate(self, now: float) -> None:
         """When the last trial will end, at the pace so far: running trials count by how far they have come."""

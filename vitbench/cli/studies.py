@@ -20,6 +20,7 @@ from vitbench.config.reading import MAX_TRIALS, MOST_TRIALS, read_suite
 from vitbench.config.shipped import names, suite_file
 from vitbench.config.suite import ExpandedSuite
 from vitbench.config.suite_errors import TooManyTrials
+from vitbench.errors import UserError
 from vitbench.store.processes import sigterm_exits
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def pack(study: Path) -> None:
     try:
         sealed = opened.pack()
     except OSError as error:
-        raise click.ClickException(f"{error.filename or study}: cannot be packed: {error.strerror}") from error
+        raise UserError(f"{error.filename or study}: cannot be packed: {error.strerror}") from error
     console = Terminal()
     console.print(escape(f"{sealed:,} records packed into {opened.segments.folder}; {opened.unpacked:,} left unpacked"))
     for damaged in opened.damaged:

@@ -1,5 +1,6 @@
 """Catalog: sizes, classes and identity of a data set before it is read. No torch; used by `vitbench plan`."""
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -94,6 +95,18 @@ def cache() -> Path:
     if os.access(there, os.W_OK) and there.stat().st_mode & 0o222:  # root may write to what is marked as read-only
         return beside
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vitbench"
+
+
+@contextlib.contextmanager
+def filled_cache() -> Iterator[Path]:
+    """The folder :func:`cache`, to write into. Raises DataError where that fails, as on a full disk."""
+    folder = cache()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except OSError as error:
+        why = f"cannot be written: {error.strerror or error}"
+        raise DataError(f"{folder}, for decoded images, {why}; VITBENCH_DATA may name another folder") from error
 
 
 def drawn_from(spec: DataSpec, source: DataSpec) -> DataSpec:

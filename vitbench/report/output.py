@@ -120,7 +120,8 @@ class Files:
             with self._spooled(path).open("w", encoding="utf-8", errors="replace", newline="") as stream:
                 csv(numbers, stream)
         except OSError as error:
-            raise ReportError(f"a report's numbers cannot be written: {error.strerror}") from error
+            where = tempfile.gettempdir()
+            raise ReportError(f"{where}: a report's numbers cannot be written: {error.strerror}") from error
         self._add(path, lambda _: None)
         return Md(f"[{path}]({path})")
 

@@ -186,8 +186,8 @@ def cached(cache: Path) -> dict[str, Images] | None:
 
 def keep(cache: Path, decoded: dict[str, Images]) -> None:
     """Write decoded images, so that they are decoded once."""
-    cache.parent.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"{part}.{name}": t for part, i in decoded.items() for name, t in (("pixels", i.pixels), ("labels", i.labels))
     }
-    write_atomically(cache, save(tensors))
+    with catalog.filled_cache():
+        write_atomically(cache, save(tensors))

@@ -68,8 +68,11 @@ def _files() -> Path | None:
         return there
     unpacked = catalog.cache() / FILES
     if not unpacked.is_dir() and archive.is_file():
-        catalog.cache().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=catalog.cache()) as aside, tarfile.open(archive) as tar:
+        with (
+            catalog.filled_cache() as cache,
+            tempfile.TemporaryDirectory(dir=cache) as aside,
+            tarfile.open(archive) as tar,
+        ):
             tar.extractall(aside, filter="data")
             with contextlib.suppress(OSError):  # another process was first
                 (Path(aside) / FILES).rename(unpacked)

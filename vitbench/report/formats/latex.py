@@ -24,7 +24,8 @@ SIGNS = {
 """Signs of reports that not every LaTeX has → how all of them write them."""
 
 NEEDS = (
-    r"% Needs \usepackage{booktabs,graphicx,array}, and \usepackage[T1]{fontenc} and {textcomp} for quotation marks."
+    r"% Needs \usepackage{booktabs,graphicx,array}, and \usepackage[T1]{fontenc} and {textcomp} for quotation marks; "
+    "names in other letters than Latin ones, XeLaTeX or LuaLaTeX."
 )
 """Second line of every file."""
 

@@ -24,9 +24,11 @@ MOST_ROWS = 40
 GAP = 3  # Characters around a column: its rule, and a space on each side
 LONG = 24  # Characters from which a text is broken into lines, at its spaces
 
-KEPT = ("verdict", "outcome", "speed (× baseline)", "difference (points)", "test accuracy (%)", "latency p50 (ms)",
+FOLDED = 16  # Characters down to which words of names are folded for the one number beside them
+
+KEPT = ("test accuracy (%)", "verdict", "outcome", "speed (× baseline)", "difference (points)", "latency p50 (ms)",
         "images/s")  # fmt: skip
-"""Columns that stay longest where the terminal is narrow, beside the first: the answer to a question before numbers."""
+"""Columns that stay longest where the terminal is narrow, beside those that say what a row is of."""
 
 LEAST_BAR, MOST_BAR = 12, 48
 """Characters of the bars of a forest plot; where there is no room for them beside the names, they are beneath."""
@@ -70,24 +72,35 @@ def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
 def fitting(table: Table, width: int) -> list[int]:
     """Numbers of the columns that a terminal of a width in characters shows side by side, no word of them broken.
 
-    Optional ones give way first, then the last ones, and of ``KEPT`` the last there; the first one never does, nor does
-    what distinguishes the rows as long as anything else can.
+    Optional ones give way first, then the last ones, and of ``KEPT`` the last there. What distinguishes the rows stays,
+    and is broken into more lines for the last of ``KEPT``.
     """
     needs = [_need(table, number, width) for number in range(len(table.columns))]
-    numbers = list(range(len(table.columns)))
-    naming = table.telling if not table.right[0] else 1
+    numbers, names = list(range(len(table.columns))), _names(table)
     while len(numbers) > 1 and sum(needs[n] + GAP for n in numbers) > width:
         optional = [n for n in numbers[1:] if table.columns[n] in table.optional]
-        spare = [n for n in numbers if n >= naming and table.columns[n] not in KEPT]
+        spare = [n for n in numbers if n not in names and table.columns[n] not in KEPT]
         kept = sorted(numbers[1:], key=lambda n: KEPT.index(name) if (name := table.columns[n]) in KEPT else -1)
+        last = not optional and not spare and len(numbers) <= len(names) + 1
+        if last and sum((_least(table, n) if n in names else needs[n]) + GAP for n in numbers) <= width:
+            break
         numbers.remove((optional or spare or kept)[-1])
     return numbers
+
+
+def _names(table: Table) -> range:
+    """Numbers of the columns that say what a row is of."""
+    return range(1 if table.right[0] else table.telling)
 
 
 def _widths(table: Table, numbers: Sequence[int], width: int) -> list[int]:
     """Characters of each column that is shown: its need, and of what is left as much as its lines can use."""
     widths = [_need(table, number, width) for number in numbers]
     left = width - sum(widths) - GAP * len(widths)
+    folded = {place: _least(table, n) for place, n in enumerate(numbers) if left < 0 and n in _names(table)}
+    while left < 0 and (wide := [place for place, least in folded.items() if widths[place] > least]):
+        widths[max(wide, key=widths.__getitem__)] -= 1
+        left += 1
     wishes = [max(map(cell_len, [table.columns[n], *(plain(row[n]) for row in table.rows)])) for n in numbers]
     for place in sorted(range(len(widths)), key=lambda p: wishes[p] - widths[p]):
         more = max(0, min(wishes[place] - widths[place], left))
@@ -104,6 +117,12 @@ def _need(table: Table, number: int, width: int) -> int:
     lines = [[cell] if cell_len(cell) < LONG else ["x" * least, *cell.split(" ")] for cell in cells]
     need = max(map(cell_len, itertools.chain(words, *lines)))
     return need if number else min(need, max(LONG, width // 2))
+
+
+def _least(table: Table, number: int) -> int:
+    """The longest word of a column of names, or as much of it as a line has at the least."""
+    texts = [table.columns[number], *(plain(row[number]) for row in table.rows)]
+    return min(max(cell_len(word) for text in texts for word in text.split(" ")), FOLDED)
 
 
 def grid(table: Table, width: int, most: int = MOST_ROWS, rest: str = "in the report") -> Grid:

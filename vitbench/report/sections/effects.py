@@ -58,16 +58,24 @@ class Row(NamedTuple):
 
 def rows_of(view: View, conclusions: Conclusions) -> list[Row]:
     """The comparisons of one group: claims, effects, named cells, interactions."""
-    called, first = view.axis_names, next(iter(view.train["cell"]), "")
+    first = next(iter(view.train["cell"]), "")
     return [
         *(
             Row("claims", each.hypothesis.claim, _compared(view, each.hypothesis), each.judged, each)
             for each in conclusions.hypotheses
         ),
-        *(Row("effects", e.value, f"{called[e.axis]}, against {e.against}", e.judged) for e in conclusions.effects),
+        *(Row("effects", *compared(view, e.axis, e.value, e.against), e.judged) for e in conclusions.effects),
         *(Row("variants", j.comparison.label, f"against {first}", j) for j in conclusions.variants),
         *(Row("interactions", *_crossed(view, j), j) for j in conclusions.interactions),
     ]
+
+
+def compared(view: View, axis: str, value: str, against: str) -> tuple[str, str]:
+    """A value of an axis as the name of a row, and what it is compared with: a number says of what it is."""
+    called = view.axis_names[axis]
+    if isinstance(view.study.info.axes[axis][0], str):
+        return value, f"{called}, against {against}"
+    return f"{called}={value}", f"against {against}"
 
 
 def largest_first(rows: Iterable[Row]) -> list[Row]:
@@ -77,8 +85,10 @@ def largest_first(rows: Iterable[Row]) -> list[Row]:
 
 def _crossed(view: View, judged: Judged) -> tuple[str, str]:
     """The two values of an interaction, and their axes with what they are compared with."""
+    names, _ = zip(*(compared(view, *factor) for factor in judged.comparison.factors), strict=True)
     axes, values, against = zip(*judged.comparison.factors, strict=True)
-    return " × ".join(values), f"{' by '.join(view.axis_names[a] for a in axes)}, against {' and '.join(against)}"
+    words = [view.axis_names[axis] for axis, value, name in zip(axes, values, names, strict=True) if name == value]
+    return " × ".join(names), ", ".join(filter(None, [" by ".join(words), f"against {' and '.join(against)}"]))
 
 
 def _compared(view: View, hypothesis: Hypothesis) -> str:
@@ -167,9 +177,9 @@ def _named(view: View, row: Row) -> dict[str, Md]:
                 "compared": escape(row.context), "expected": escape(hypothesis.expected), "claimed (points)": size,
                 "source": escape(hypothesis.source)}  # fmt: skip
     if row.family == "effects":
-        ((axis, _, against),) = row.judged.comparison.factors
+        ((axis, value, against),) = row.judged.comparison.factors
         axis = view.axis_names[axis]
-        return {"axis": escape(axis), "value": escape(row.name), VERDICT: verdict, "against": escape(against)}
+        return {"axis": escape(axis), "value": escape(value), VERDICT: verdict, "against": escape(against)}
     if row.family == "interactions":
         return {"together": escape(row.name), VERDICT: verdict, "interaction": escape(row.context)}
     return {"cell": escape(row.name), VERDICT: verdict}

@@ -33,7 +33,7 @@ from vitbench.report.view import JOIN, View
 from vitbench.wording import plural
 
 MOST = 12  # Rows of a forest plot on the first screen; the sections below have all
-MOST_NAMED = 6
+MOST_NAMED, FEW = 6, 3  # Differences that an answer in a line names; others, up to which it names them too
 SMALL = " in the suite's small form, which is another setting than the published one"
 OPEN = ("undecided", "underpowered")
 SHOWN = ("better", "worse")
@@ -98,7 +98,7 @@ def facts(view: View) -> dict[str, str]:
 def answer(view: View) -> Md:
     """The answer in a line: which goals are reached, what is apart from published numbers, or the verdicts.
 
-    Of those what is better or worse, and how many comparisons are left.
+    Of those what is better or worse, and the others: by name where they are few.
     """
     if goals := time_to_accuracy.in_short(view):
         return goals[0]
@@ -118,8 +118,12 @@ def answer(view: View) -> Md:
         f"({signed(row.judged.mean, view.decimals + 1)} points, {escape(row.context)})"
         for row in different
     ]
-    rest = Counter(row.judged.verdict for row in rows if row not in different)
-    return Md("; ".join([*parts, *(f"{number} {verdict}" for verdict, number in rest.items())]))
+    rest = [row for row in rows if row not in different]
+    if len(rest) <= FEW:
+        parts += [f"**{escape(row.name)}** {row.judged.verdict} ({escape(row.context)})" for row in rest]
+    else:
+        parts += [f"{number} {verdict}" for verdict, number in Counter(row.judged.verdict for row in rest).items()]
+    return Md("; ".join(parts))
 
 
 def _effects(view: View, group: Group, files: Files) -> list[Block]:
@@ -200,7 +204,7 @@ def _speeds(view: View, files: Files) -> list[Block]:
     for number, (group, speeds) in enumerate(settings[:2]):
         rows = [
             ForestRow(
-                e.value, f"{view.axis_names[e.axis]}, against {e.against}", Bar(e.ratio, e.low, e.high),
+                *effects.compared(view, e.axis, e.value, e.against), Bar(e.ratio, e.low, e.high),
                 (f"×{fixed(e.ratio, 2)}", interval_text(e.low, e.high, 2)), e.verdict,
                 f"{plural(e.blocks, 'matched block')} in {plural(e.repetitions, 'process', 'processes')}; "
                 f"p = {probability(e.p_holm)} after Holm's correction",

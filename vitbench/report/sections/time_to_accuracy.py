@@ -44,7 +44,7 @@ def in_short(view: View) -> list[Md]:
         on = f" on {row['device']}" if len(view.train_devices) > 1 else ""
         goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])}{on})")
     form = ", in the suite's small form" if view.small else ""
-    return [Md(f"**Goals reached{form}:** {'; '.join(goals)}.")] if goals else []
+    return [Md(f"**Goals{form}:** {'; '.join(goals)}.")] if goals else []
 
 
 def _reached(row: Mapping[Any, Any]) -> str:
