@@ -1,5 +1,7 @@
 """Names, facts and plug-ins."""
 
+import importlib.util
+import inspect
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,14 @@ def test_a_plugin_joins_its_slot(tmp_path: Path) -> None:
         assert set(registry.names("mlp")) == before | {"sine"}
         assert (registry.load("mlp", "sine").__name__, registry.facts("mlp", "sine").summary) == ("Mine", "Mine")
     assert set(registry.names("mlp")) == before
+
+
+def test_a_plugin_of_windows_editor_is_a_module_like_others(tmp_path: Path) -> None:
+    """Notepad begins its UTF-8 with a mark of byte order."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(PLUGIN.format(name="sine"), encoding="utf-8-sig")
+    with plugins_apart():
+        registry.load_plugin(plugin)
+        mine = registry.load("mlp", "sine")
+        spec = importlib.util.find_spec(mine.__module__)
+        assert spec is not None and spec.origin == inspect.getfile(mine) == str(plugin)

@@ -360,8 +360,9 @@ class Effects:
     def frame(self) -> pd.DataFrame:
         """A row for each difference.
 
-        Columns: name (what is compared), context (its axis, and with what), points (percentage points of test
-        accuracy), low and high (ends of the interval), p_holm, n (seeds) and verdict.
+        Columns: name (what is compared; a number with its axis, "depth=2"), context (with what, and the axis where the
+        name does not say it), points (percentage points of test accuracy), low and high (ends of the interval),
+        p_holm, n (seeds) and verdict.
         """
         import pandas as pd
 
@@ -403,7 +404,7 @@ class Effects:
 
 def _on_disk(plugin: registry.Plugin, folder: Path) -> Path:
     """A file with a plug-in's text: its own, or for the definitions of a script or notebook one beside the study."""
-    if plugin.path.is_file() and plugin.path.read_text(encoding="utf-8") == plugin.text:
+    if plugin.path.is_file() and plugin.path.read_text(encoding="utf-8-sig") == plugin.text:
         return plugin.path
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{plugin.path.stem}-components.py"

@@ -9,12 +9,13 @@ A plug-in (``--plugin FILE.py``) adds components of the user's own; it says its 
 import functools
 import hashlib
 import importlib
+import importlib.machinery
+import importlib.util
 import inspect
 import linecache
 import re
 import sys
 import traceback
-import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -278,7 +279,8 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     declared = _declared(plugin)
     before = dict(_classes)
     module_name = f"{PLUGIN}{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
-    module = sys.modules[module_name] = types.ModuleType(module_name)
+    spec = importlib.machinery.ModuleSpec(module_name, None, origin=str(path))
+    module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
     module.__file__ = str(path)
     # Tracebacks and inspect show the text that runs, whatever the file holds by then.
     linecache.cache[str(path)] = len(plugin.text), None, plugin.text.splitlines(keepends=True), str(path)
@@ -326,7 +328,7 @@ def _text_of(path: Path) -> str:
     if path.suffix != ".py":
         raise PluginError(f"{path}: a plug-in is a Python file, *.py")
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # no UTF-8 text
         raise PluginError(f"{path}: {str(error) or type(error).__name__}") from error
 

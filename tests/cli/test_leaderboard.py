@@ -117,7 +117,17 @@ def test_the_file_that_was_there_stays_where_the_disk_is_full(tmp_path: Path) ->
     (tmp_path / "all.csv").write_text("the last one")
     done = own_process("--csv", str(tmp_path / "all.csv"), most_bytes=100)
     assert done.returncode == 2 and "all.csv cannot be written: " in done.stderr, done.stderr
-    assert (tmp_path / "all.csv").read_text() == "the last one" and len(list(tmp_path.iterdir())) == 1
+    assert (tmp_path / "all.csv").read_text() == "the last one"
+    done = own_process("--csv", str(tmp_path / "new.csv"), most_bytes=100)
+    assert done.returncode == 2 and [file.name for file in tmp_path.iterdir()] == ["all.csv"], "no part of one, either"
+
+
+def test_the_file_is_written_in_its_place_and_in_utf_8(tmp_path: Path) -> None:
+    build(tmp_path / "caf\udce9", Plan([CellPlan("a", {"depth": 2})], time=False))
+    (file := tmp_path / "private.csv").touch(mode=0o600)
+    (tmp_path / "link.csv").symlink_to(file)
+    assert here("leaderboard", str(tmp_path / "caf\udce9"), "--csv", str(tmp_path / "link.csv")).returncode == 0
+    assert file.stat().st_mode & 0o777 == 0o600 and "caf\\udce9" in file.read_text(encoding="utf-8")
 
 
 def test_rows_go_into_a_pipe_too() -> None:

@@ -60,6 +60,15 @@ def number(text: str) -> float:
     return float(text.replace(MINUS, "-").lstrip("×"))
 
 
+def test_a_number_says_of_what_it_is_in_a_row_and_in_the_line_of_the_answer() -> None:
+    view = reference("norm-placement-small")
+    names = {row.name: row.context for row in rows(view, "Test accuracy")}
+    assert names["post"] == "norm, against pre" and names["depth=12"] == "against 6"
+    assert names["warmup_epochs=0 × learning_rate=0.004"] == "against warmup_epochs=2 and learning_rate=0.0005"
+    assert effects.compared(view, "norm", "post", "pre") == ("post", "norm, against pre")
+    assert plain(summary.answer(view)).endswith("depth=12 undecided (against 6)")
+
+
 @pytest.mark.parametrize("name", ["components-cpu", "planted", "pooling-small", "positions-small", "portraits-small"])
 def test_effects_and_claims_are_those_of_the_numbers(name: str) -> None:
     numbers = effects.frame(view := reference(name))

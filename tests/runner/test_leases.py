@@ -11,11 +11,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 import pytest
 
+from tests.report.builders import CellPlan, Plan, build
 from tests.runner.runs import VITBENCH, Runs, killed, until
+from vitbench.runner.backends.backend import Backend
+from vitbench.runner.driver import Driver
+from vitbench.runner.session import Session
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.files import publish
 from vitbench.store.leases import Owner
@@ -224,6 +229,19 @@ def test_f34_of_many_that_publish_one_name_one_does(tmp_path: Path, monkeypatch:
         path = tmp_path / f"{number}"
         texts = at_once([partial(attempt, path, f"{n}") for n in range(8)])
         assert [path.read_text()] == [text for text in texts if text is not None]
+
+
+def test_a_damaged_record_in_the_way_costs_no_result(tmp_path: Path) -> None:
+    """As another driver may leave it between this one's look and its write."""
+    study = build(tmp_path / "study", Plan([CellPlan("a", {})], seeds=(0, 1), time=False))
+    planned = study.info.trials[0]
+    (record,) = study.records()[planned.id]
+    (study.path / "records" / f"{planned.id}-1.json").write_text("{")
+    session = cast(Session, SimpleNamespace(study=study, attempts={}, reporter=None, done=lambda _: False))
+    driver = Driver(session, cast(Backend, None), cast(Leases, None))
+    assert driver.store(planned, record)
+    assert [(a.attempt, a.state) for a in session.attempts[planned.id]] == [(2, "ok")]
+    assert [r.values for r in StudyFolder.read(study.path).records()[planned.id]] == [record.values]
 
 
 @pytest.mark.slow

@@ -163,6 +163,7 @@ def test_a_record_in_two_segments_counts_once(study: StudyFolder, monkeypatch: p
     same(study, truth)
     assert packed.pack(study.path, names[:14]) == 14 and len(segments(study)) == 4
     same(study, truth)
+    shutil.copy(study.path / "records" / names[20], study.path / "records" / names[20].replace("-1.", "-2."))
     read, lines = list[Path](), packed.Segment._lines_read
     monkeypatch.setattr(packed.Segment, "_lines_read", lambda each: read.append(each.path) or lines(each))
     assert StudyFolder.read(study.path).pack() == 0 and files(study) == [] and len(segments(study)) == 4

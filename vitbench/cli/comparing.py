@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +18,7 @@ from rich.text import Text
 from vitbench.cli.console import Terminal
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
-from vitbench.wording import nearest
+from vitbench.wording import nearest, printable
 
 if TYPE_CHECKING:
     from vitbench.analysis.regressions import Changes
@@ -144,18 +146,21 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     from vitbench.report.text import Md, escape, significant, spread
     from vitbench.report.view import MEAN, STD
     from vitbench.store import StudyFolder
-    from vitbench.store.files import write_atomically
 
     studies = tuple({folder.resolve(): folder for folder in studies}.values())
     frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
         csv(frame, text := io.StringIO())
+        there, before = os.path.lexists(file), None
         try:
-            if file.is_file() or not file.exists():
-                write_atomically(file.resolve(), text.getvalue(), durable=False)
-            else:  # a pipe, a terminal
-                file.write_text(text.getvalue(), encoding="utf-8", newline="")
+            before = file.read_bytes() if file.is_file() else None
+            file.write_text(printable(text.getvalue()), encoding="utf-8", newline="")
         except OSError as error:
+            with contextlib.suppress(OSError):  # what was there has room on a full disk, too
+                if before is not None:
+                    file.write_bytes(before)
+                elif not there:
+                    file.unlink()
             raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):
         console.print(Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}", style="italic"))

@@ -237,7 +237,13 @@ def time(context: click.Context, /, asked: Asked, **how: Any) -> None:
 
 
 def _run(suite: ExpandedSuite, asked: Asked, **options: Any) -> int:
-    """Run a study with fields of :class:`vitbench.runner.run.Options`, and say how it went; the exit status."""
+    """Run a study, and say how it went. Returns the exit status.
+
+    Args:
+        suite: read.
+        asked: by the user.
+        options: further fields of :class:`vitbench.runner.backends.backend.Options`.
+    """
     from vitbench.cli.overview import print_status
     from vitbench.cli.progress import LiveReporter
     from vitbench.runner.backends.backend import Options

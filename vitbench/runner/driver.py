@@ -262,14 +262,14 @@ class Driver:
                 path = session.study.write(record)
             except FileExistsError:
                 self.look_again(planned)
-                rescues = record.state == "ok" and standing(session.attempts[planned.id]).state != "ok"
+                known = session.attempts.get(planned.id, [])  # none where the file in the way is damaged, and set aside
+                rescues = record.state == "ok" and bool(known) and standing(known).state != "ok"
                 if session.done(planned.id) and not rescues:
                     session.reporter.note(
                         f"{planned.description}: another driver had finished it; this result is left out"
                     )
                     return False
-                attempt = last_attempt(session.attempts[planned.id]) + 1
-                record = record.model_copy(update={"attempt": max(attempt, record.attempt + 1)})
+                record = record.model_copy(update={"attempt": max(last_attempt(known), record.attempt) + 1})
             else:
                 session.attempts.setdefault(planned.id, []).append(attempt_of(record, path.name))
                 return True

@@ -209,13 +209,16 @@ class StudyFolder:
             OSError: where the folder cannot be written; then every record is where it was.
         """
         attempts = self._scan()
-        own = {attempt[1:]: attempt.file for attempt in attempts if not attempt.packed}
+        own: dict[tuple[object, ...], list[str]] = {}
+        for attempt in attempts:
+            if not attempt.packed:
+                own.setdefault(attempt[1:], []).append(attempt.file)
         copies = {attempt[1:]: attempt for attempt in attempts if attempt.packed and attempt[1:] in own}
         for attempt, record in self.records_of(copies.values()):  # all at once: each segment is read through once
-            file = self.path / "records" / own[attempt[1:]]
-            if record == self._read(file):
-                file.unlink(missing_ok=True)  # packing was killed before it was removed
-        return pack(self.path, [file for attempt, file in own.items() if attempt not in copies])
+            for file in (self.path / "records" / name for name in own[attempt[1:]]):
+                if record == self._read(file):
+                    file.unlink(missing_ok=True)  # packing was killed before it was removed
+        return pack(self.path, [name for attempt, names in own.items() if attempt not in copies for name in names])
 
     @property
     def unpacked(self) -> int:

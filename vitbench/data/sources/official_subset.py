@@ -69,9 +69,9 @@ def _files() -> Path | None:
     unpacked = catalog.cache() / FILES
     if not unpacked.is_dir() and archive.is_file():
         with (
+            tarfile.open(archive) as tar,
             catalog.filled_cache() as cache,
             tempfile.TemporaryDirectory(dir=cache) as aside,
-            tarfile.open(archive) as tar,
         ):
             tar.extractall(aside, filter="data")
             with contextlib.suppress(OSError):  # another process was first

@@ -70,7 +70,7 @@ def _shown(block: Block, section: str, width: int) -> Iterator[RenderableType]:
 
 
 def fitting(table: Table, width: int) -> list[int]:
-    """Numbers of the columns that a terminal of a width in characters shows side by side, no word of them broken.
+    """Numbers of the columns that a terminal of a width in characters shows side by side, no word of numbers broken.
 
     Optional ones give way first, then the last ones, and of ``KEPT`` the last there. What distinguishes the rows stays,
     and is broken into more lines for the last of ``KEPT``.

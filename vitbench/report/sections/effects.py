@@ -85,10 +85,11 @@ def largest_first(rows: Iterable[Row]) -> list[Row]:
 
 def _crossed(view: View, judged: Judged) -> tuple[str, str]:
     """The two values of an interaction, and their axes with what they are compared with."""
-    names, _ = zip(*(compared(view, *factor) for factor in judged.comparison.factors), strict=True)
-    axes, values, against = zip(*judged.comparison.factors, strict=True)
-    words = [view.axis_names[axis] for axis, value, name in zip(axes, values, names, strict=True) if name == value]
-    return " × ".join(names), ", ".join(filter(None, [" by ".join(words), f"against {' and '.join(against)}"]))
+    factors = judged.comparison.factors
+    names = [compared(view, axis, value, against)[0] for axis, value, against in factors]
+    bases = [compared(view, axis, against, value)[0] for axis, value, against in factors]
+    words = [view.axis_names[axis] for (axis, value, _), name in zip(factors, names, strict=True) if name == value]
+    return " × ".join(names), ", ".join(filter(None, [" by ".join(words), f"against {' and '.join(bases)}"]))
 
 
 def _compared(view: View, hypothesis: Hypothesis) -> str:
