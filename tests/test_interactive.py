@@ -342,7 +342,7 @@ def test_what_has_no_result_yet_is_in_no_answer(tmp_path: Path) -> None:
 
     axes = {"norm": ["pre", "post"], "positions": ["learned", "none"]}
     build(tmp_path / "begun", factorial(axes, state=begun, seeds=(0, 1, 2)))
-    assert repr(vitbench.Study(tmp_path / "begun")).endswith(": 1 underpowered>")
+    assert repr(vitbench.Study(tmp_path / "begun")).endswith(": none underpowered (positions, against learned)>")
     build(tmp_path / "untouched", factorial(axes, state=lambda *_: ("pending", ""), seeds=(0, 1, 2)))
     assert repr(vitbench.Study(tmp_path / "untouched")).endswith("no comparison has a result>")
 

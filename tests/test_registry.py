@@ -38,6 +38,6 @@ def test_a_plugin_of_windows_editor_is_a_module_like_others(tmp_path: Path) -> N
     plugin.write_text(PLUGIN.format(name="sine"), encoding="utf-8-sig")
     with plugins_apart():
         registry.load_plugin(plugin)
-        mine = registry.load("mlp", "sine")
-        spec = importlib.util.find_spec(mine.__module__)
-        assert spec is not None and spec.origin == inspect.getfile(mine) == str(plugin)
+        sine = registry.load("mlp", "sine")
+        spec = importlib.util.find_spec(sine.__module__)
+        assert spec is not None and spec.origin == inspect.getfile(sine) == str(plugin)

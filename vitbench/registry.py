@@ -16,6 +16,7 @@ import linecache
 import re
 import sys
 import traceback
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,18 @@ class Plugin:
     def digest(self) -> str:
         """Hash of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+
+
+class _AsRead(importlib.machinery.SourceFileLoader):
+    """Imports a plug-in from the text that was read of it, and keeps no bytecode."""
+
+    def __init__(self, module_name: str, plugin: Plugin) -> None:
+        super().__init__(module_name, str(plugin.path))
+        self.plugin = plugin
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        """The text, compiled."""
+        return self.source_to_code(self.plugin.text, self.path)
 
 
 _classes: dict[tuple[str, str], type] = {}
@@ -279,13 +292,13 @@ def load_plugin(path: Path, text: str | None = None) -> None:
     declared = _declared(plugin)
     before = dict(_classes)
     module_name = f"{PLUGIN}{path.stem}_{hashlib.sha256(encoded(str(path))).hexdigest()[:8]}"
-    spec = importlib.machinery.ModuleSpec(module_name, None, origin=str(path))
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=_AsRead(module_name, plugin))
+    assert spec is not None and spec.loader is not None
     module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
-    module.__file__ = str(path)
     # Tracebacks and inspect show the text that runs, whatever the file holds by then.
     linecache.cache[str(path)] = len(plugin.text), None, plugin.text.splitlines(keepends=True), str(path)
     try:
-        exec(compile(plugin.text, path, "exec", dont_inherit=True), vars(module))
+        spec.loader.exec_module(module)
     except BaseException as error:
         _classes.clear()
         _classes.update(before)
