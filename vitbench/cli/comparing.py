@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,21 +144,15 @@ def leaderboard(studies: tuple[Path, ...], having: dict[str, str], top: int, fil
     from vitbench.report.text import Md, escape, significant, spread
     from vitbench.report.view import MEAN, STD
     from vitbench.store import StudyFolder
+    from vitbench.store.files import write_in_place
 
     studies = tuple({folder.resolve(): folder for folder in studies}.values())
     frame, console = ranked([StudyFolder.read(folder) for folder in studies], having), Terminal(soft_wrap=False)
     if file is not None:
         csv(frame, text := io.StringIO())
-        there, before = os.path.lexists(file), None
         try:
-            before = file.read_bytes() if file.is_file() else None
-            file.write_text(printable(text.getvalue()), encoding="utf-8", newline="")
+            write_in_place(file, printable(text.getvalue()))
         except OSError as error:
-            with contextlib.suppress(OSError):  # what was there has room on a full disk, too
-                if before is not None:
-                    file.write_bytes(before)
-                elif not there:
-                    file.unlink()
             raise UserError(f"{file} cannot be written: {error.strerror or error}") from error
     for _, rows in frame.groupby("board"):
         console.print(Text(f"{rows['images'].iloc[0]}; {rows['recipe'].iloc[0]}", style="italic"))

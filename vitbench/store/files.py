@@ -105,6 +105,20 @@ def _written(path: Path, content: str | bytes, *, durable: bool) -> Iterator[Pat
                 temporary.unlink()
 
 
+def write_in_place(path: Path, text: str) -> None:
+    """Write a file of the user's own choice: its mode, links to it and pipes stay, and its content on a full disk."""
+    there, before = os.path.lexists(path), path.read_bytes() if path.is_file() else None
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError:
+        with contextlib.suppress(OSError):  # what was there has room again
+            if before is not None:
+                path.write_bytes(before)
+            elif not there:
+                path.unlink()
+        raise
+
+
 def lock(handle: int) -> bool | None:
     """Take the lock of an open file or folder, whose owner has it as long as it lives; False where another has it.
 
