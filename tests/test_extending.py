@@ -44,8 +44,9 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_one_file_is_enough(tmp_path: Path) -> None:
     folder = checkout(tmp_path)
-    component = folder / "vitbench" / "components" / "attention" / "einsum.py"
-    component.write_text(EXACT.format(mistake=""))
+    components = folder / "vitbench" / "components" / "attention"
+    (components / "einsum.py").write_text(EXACT.format(mistake=""))
+    (components / "mistaken.py").write_text(EXACT.format(mistake=" * 1.01"))
     guide = (REPOSITORY / "docs" / "guide" / "components.md").read_text()
     (cosine,) = re.findall(r"```python\n# (vitbench/components/\S+)\n(.*?)```", guide, flags=re.DOTALL)
     (folder / cosine[0]).write_text(cosine[1])
@@ -53,14 +54,12 @@ def test_one_file_is_enough(tmp_path: Path) -> None:
     listed = python(folder, "-m", "vitbench", "components", "attention").stdout
     assert re.search(r"^einsum +exact +cpu cuda mps", listed, re.MULTILINE) and "cosine" in listed
     tested = python(
-        folder, "-m", "pytest", "tests/components", "-k", "einsum or cosine or promised", "-p", "no:cacheprovider"
+        folder, "-m", "pytest", "tests/components", "-k", "einsum or cosine or mistaken", "-p", "no:cacheprovider"
     )
-    assert tested.returncode == 0, tested.stdout[-3000:]
-    assert tested.stdout.count(".") > 12
+    failed = re.findall(r"^FAILED (\S+)", tested.stdout, re.MULTILINE)
+    assert failed and all("mistaken" in name for name in failed), tested.stdout[-3000:]
+    assert any("error_rule" in name for name in failed), "the contract tests let a wrong component through"
+    assert int(re.findall(r"(\d+) passed", tested.stdout)[0]) > 12
     (folder / "small.toml").write_text(SUITE + '[axes]\nattention = ["sdpa", "einsum", "cosine"]\n')
     run = python(folder, "-m", "vitbench", "run", "small.toml", "--device", "cpu")
     assert run.returncode == 0 and "3 trials: 3 ok" in run.stdout, run.stdout + run.stderr
-
-    component.write_text(EXACT.format(mistake=" * 1.01"))
-    tested = python(folder, "-m", "pytest", "tests/components", "-k", "einsum and error_rule", "-p", "no:cacheprovider")
-    assert tested.returncode == 1, "the contract tests let a wrong component through"

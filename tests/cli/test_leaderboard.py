@@ -137,7 +137,7 @@ def test_rows_go_into_a_pipe_too() -> None:
 
 def own_process(*options: str, most_bytes: int = resource.RLIM_INFINITY) -> subprocess.CompletedProcess[str]:
     """A leaderboard made in a process of its own, in which a file can have so many bytes."""
-    line = [sys.executable, "-m", "vitbench", "leaderboard", *STUDIES, *options]
+    line = [sys.executable, "-m", "vitbench", "leaderboard", STUDIES[2], *options]
     limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     return subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False, preexec_fn=limit)
 
