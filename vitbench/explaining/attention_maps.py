@@ -20,13 +20,12 @@ def rollout(maps: Sequence[Tensor], *, residual: bool = True) -> Tensor:
     The product of the layers' maps, each the mean over its heads and, where a residual connection passes tokens on,
     half the identity. Source: Abnar and Zuidema 2020, arXiv 2005.00928, eq. 1 and §3.
     """
-    return functools.reduce(lambda so_far, each: _passed_on(each, residual=residual) @ so_far, maps[1:],
-                            _passed_on(maps[0], residual=residual))  # fmt: skip
 
+    def passed_on(attention: Tensor) -> Tensor:
+        mean = attention.mean(dim=1)
+        return (mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)) / 2 if residual else mean
 
-def _passed_on(attention: Tensor, *, residual: bool) -> Tensor:
-    mean = attention.mean(dim=1)
-    return (mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)) / 2 if residual else mean
+    return functools.reduce(lambda so_far, each: each @ so_far, map(passed_on, maps))
 
 
 def attention_to_patches(shares: Tensor, attention: Tensor, prefix: int) -> Tensor:

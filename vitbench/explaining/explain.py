@@ -211,7 +211,7 @@ class _Maker:
         spec = model.spec
         at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
         try:
-            seen = [_Seen.of(model, images) for images in self._batches(self.inputs.pixels[chosen], at_once)]
+            seen = [_seen(model, images) for images in self._batches(self.inputs.pixels[chosen], at_once)]
         except ValueError as error:
             self.absent |= dict.fromkeys(ATTENTION, str(error))
             return
@@ -227,14 +227,15 @@ class _Maker:
             self.absent["distances"] = "a head attends to no patch"
         else:
             self._show(distances=mean if finite else torch.full_like(mean, torch.nan))
-        shares = [each.shares for each in seen if each.shares is not None]
-        if len(shares) < len(seen):
+        pictures = [each for each in seen if each is not None]
+        if len(pictures) < len(seen):
             reason = f'pooling "{spec.pooling}" is no weighted mean of tokens: it does not say whose attention counts'
             self.absent |= dict.fromkeys(("attention", "last_layer", "rollouts"), reason)
             return
-        self.words["attention_of"] = _attention_of(torch.cat(shares), spec)
-        self._show(**{name: torch.cat([getattr(each, name) for each in seen]) for name in ("last_layer", "rollouts")})
-        if self._show(attention=torch.cat([each.attention for each in seen])):
+        whole = {name: torch.cat([each[name] for each in pictures]) for name in pictures[0]}
+        self.words["attention_of"] = _attention_of(whole["shares"], spec)
+        self._show(last_layer=whole["last_layer"], rollouts=whole["rollouts"])
+        if self._show(attention=whole["attention"]):
             self.arrays["mapped"] = np.arange(len(chosen), dtype=np.int64)
 
     def _batches(self, pixels: Tensor, size: int) -> Iterator[Tensor]:
@@ -249,27 +250,20 @@ NOT_FINITE = "with these weights it holds what is no finite number, as after a t
 NO_OUTPUT = "the model's output is no finite number"
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Attention of the pooled tokens of some images; see :class:`vitbench.store.explanation.Explanation`."""
+def _seen(model: VisionTransformer, images: Tensor) -> dict[str, Tensor] | None:
+    """Attention in normalised images, by its name in :class:`vitbench.store.explanation.Explanation`.
 
-    shares: Tensor | None  # (B, N), what each token gives to the pooled vector; None where pooling does not say
-    attention: Tensor
-    last_layer: Tensor
-    rollouts: Tensor
-
-    @classmethod
-    def of(cls, model: VisionTransformer, images: Tensor) -> "_Seen":
-        """Attention in normalised images. Raises ValueError where the model has no attention maps."""
-        maps, prefix = model.attention_maps(images), model.spec.prefix
-        shares = model.shares(model.encoder(model.tokens(images), model.positions.turning()))
-        if shares is None:
-            nothing = images.new_zeros(0)
-            return cls(None, nothing, nothing, nothing)
-        by_layer = torch.stack([attention_to_patches(shares, each, prefix) for each in maps], dim=1)
-        residual: type[Residual] = registry.load("residual", model.spec.residual)
-        through = attention_to_patches(shares, rollout(maps, residual=residual.passes), prefix)
-        return cls(shares, by_layer, by_layer[:, -1].mean(dim=1), through)
+    And ``shares`` (B, N), what each token gives to the pooled vector; None where the pooling does not say. Raises
+    ValueError where the model has no attention maps.
+    """
+    maps, prefix = model.attention_maps(images), model.spec.prefix
+    shares = model.shares(model.encoder(model.tokens(images), model.positions.turning()))
+    if shares is None:
+        return None
+    by_layer = torch.stack([attention_to_patches(shares, each, prefix) for each in maps], dim=1)
+    residual: type[Residual] = registry.load("residual", model.spec.residual)
+    through = attention_to_patches(shares, rollout(maps, residual=residual.passes), prefix)
+    return {"shares": shares, "attention": by_layer, "last_layer": by_layer[:, -1].mean(dim=1), "rollouts": through}
 
 
 def _attention_of(shares: Tensor, spec: ModelSpec) -> str:
