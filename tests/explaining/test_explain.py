@@ -61,7 +61,7 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
     spec = small(slot, name)
     device = device_for(spec, training=False)
     explanation = explanation_of(spec, tmp_path, given([0, 1, 2, 3, 4]), device)
-    lacking = {each for each in ARRAYS if getattr(explanation, each) is None} - {"mapped"}
+    lacking = {each for each in ARRAYS if getattr(explanation, each) is None}
     assert lacking == set(explanation.about.absent), "what is not there has a reason, and nothing else has"
     mapped = registry.facts("attention", spec.attention).exact or spec.attention in {"unscaled", "linear"}
     mapped &= spec.reduction == "none"  # a map of each block's tokens, and these are fewer from block to block
@@ -76,9 +76,7 @@ def test_each_component_is_shown_or_the_reason_why_not(slot: str, name: str, tmp
             assert ((looks >= 0) & (looks.sum(axis=1, keepdims=True) <= 1 + 1e-5)).all()
     kept = read_explanation(write_explanation(tmp_path / "kept.safetensors", explanation))
     assert kept.about == explanation.about
-    assert all(
-        np.array_equal(getattr(kept, n), getattr(explanation, n)) for n in ARRAYS if n not in {*lacking, "mapped"}
-    )
+    assert all(np.array_equal(getattr(kept, n), getattr(explanation, n)) for n in ARRAYS if n not in lacking)
     assert all(picture.alt and picture.caption for picture in pictures_of(kept))
     assert bool(missing(kept)) == bool(lacking)
 
@@ -123,10 +121,8 @@ def test_right_and_wrong_are_of_different_classes_and_counted(tmp_path: Path) ->
     wrong = [e for e in explanation.about.shown if e.label != e.predicted]
     assert min(len(right), len(wrong)) >= 1 and {e.label for e in explanation.about.shown} == {*range(5)}
     assert explanation.confusion is not None and explanation.confusion.sum(axis=1).tolist() == [40] * 5
-    assert explanation.mapped is not None
-    assert explanation.mapped.tolist() == [*range(len(explanation.about.shown))], (
-        "any of them may be shown of every head"
-    )
+    assert explanation.attention is not None
+    assert len(explanation.attention) == len(explanation.about.shown), "any of them may be shown of every head"
     names = [picture.name for picture in pictures_of(explanation)]
     assert {"attention-1", "attention-2", "examples-right", "examples-wrong"} <= {*names}
 
@@ -146,7 +142,7 @@ def test_models_are_shown_on_the_same_images_whatever_they_say_of_them() -> None
 ARRAY_OF_ANOTHER: list[tuple[str, Any]] = [
     ("pixels", np.zeros((1, 16, 16, 3), np.uint8)), ("last_layer", np.zeros((2, 9), np.float32)),
     ("confusion", np.zeros((5, 5), np.float32)), ("rollouts", np.full((2, 16), np.nan, np.float32)),
-    ("mapped", np.array([7, 8])), ("filters", np.zeros((0, 8, 8, 3), np.float32)),
+    ("attention", np.zeros((1, 2, 2, 16), np.float32)), ("filters", np.zeros((0, 8, 8, 3), np.float32)),
     ("filters", np.zeros((4, 0, 8, 3), np.float32)), ("filters", np.zeros((65, 4, 4, 3), np.float32)),
     ("positions", np.zeros((0, 32), np.float32)), ("positions", np.zeros((16, 32), np.float32)),
     ("confusion", np.full((5, 5), -1)),
@@ -231,7 +227,7 @@ OF_SHOWN = {*TOKENS, *ATTENTION, "confusion"}  # What there is not where the mod
 @pytest.mark.parametrize(
     ("name", "change", "lost"),
     [
-        ("", everywhere, {*ARRAYS} - {"pixels", "mapped"}),
+        ("", everywhere, {*ARRAYS} - {"pixels"}),
         ("qkv.weight", huge, OF_SHOWN),
         ("head.weight", everywhere, OF_SHOWN),
         ("patching.weight", huge, OF_SHOWN),

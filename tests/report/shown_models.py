@@ -71,8 +71,6 @@ def explanation_of(
                  "norms", "last_layer", "rollouts")  # fmt: skip
         absent |= dict.fromkeys(parts, "it is made of convolutions")
     present = {name: array for name, array in arrays.items() if name not in absent}
-    if "attention" in present:
-        present["mapped"] = np.arange(len(present["attention"]))
     height, width = pair(spec.image_size)
     about = About(trial=trial, model=spec, images="some images", classes=names, shown=examples,
                   attention_of="the class token", learned=learned, added=True, absent=absent)  # fmt: skip

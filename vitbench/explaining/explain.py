@@ -139,14 +139,12 @@ class _Maker:
             np.add.at(counts, (np.array(labels), np.array(answers)), 1)
             self.arrays["confusion"] = counts
 
-    def _show(self, **arrays: Tensor) -> bool:
+    def _show(self, **arrays: Tensor) -> None:
         """Take arrays that belong together into the explanation; all are absent where one is not finite."""
-        for array in arrays.values():
-            if not bool(array.isfinite().all()):
-                self.absent |= dict.fromkeys(cast(Iterable[Picture], arrays), NOT_FINITE)
-                return False
-        self.arrays |= {name: array.float().cpu().contiguous().numpy() for name, array in arrays.items()}
-        return True
+        if all(bool(array.isfinite().all()) for array in arrays.values()):
+            self.arrays |= {name: array.float().cpu().contiguous().numpy() for name, array in arrays.items()}
+        else:
+            self.absent |= dict.fromkeys(cast(Iterable[Picture], arrays), NOT_FINITE)
 
     def _parts(self, model: VisionTransformer) -> None:
         """Pictures of the weights alone."""
@@ -235,8 +233,7 @@ class _Maker:
         whole = {name: torch.cat([each[name] for each in pictures]) for name in pictures[0]}
         self.words["attention_of"] = _attention_of(whole["shares"], spec)
         self._show(last_layer=whole["last_layer"], rollouts=whole["rollouts"])
-        if self._show(attention=whole["attention"]):
-            self.arrays["mapped"] = np.arange(len(chosen), dtype=np.int64)
+        self._show(attention=whole["attention"])
 
     def _batches(self, pixels: Tensor, size: int) -> Iterator[Tensor]:
         """Normalised images on the device."""

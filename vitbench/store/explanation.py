@@ -92,9 +92,8 @@ class Explanation:
     # ≤ ``MOST_PAIRED``
     scores: Array | None = None
     weights: Array | None = None  # (N, N) float32, what the softmax makes of them
-    # (m, L, H, P) float32, attention to each patch by every layer and head, of ``m`` of the shown images
+    # (n, L, H, P) float32, attention to each patch by every layer and head
     attention: Array | None = None
-    mapped: Array | None = None  # (m,) int64, which of them those are
     distances: Array | None = None  # (L, H) float32, mean attention distance, pixels
     norms: Array | None = None  # (n, L, N) float32, length of each token after each block
     last_layer: Array | None = None  # (n, P) float32, attention to each patch in the last layer, mean over heads
@@ -104,7 +103,7 @@ class Explanation:
 
 
 ARRAYS = tuple(field.name for field in fields(Explanation) if field.name != "about")
-KINDS: Mapping[str, str] = {"pixels": "u1", "mapped": "i8", "confusion": "i8"}
+KINDS: Mapping[str, str] = {"pixels": "u1", "confusion": "i8"}
 """Array → its type, where that is not float32."""
 
 
@@ -138,7 +137,8 @@ def read_explanation(path: Path) -> Explanation:
     try:
         with opened(path, MAX_BYTES) as stream, safe_open(handle(stream), framework="np") as stored:
             about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
-            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # not a mapping
+            # Version 0.1.0 also wrote of which images the attention is: of all that are shown, then as now.
+            arrays = {name: stored.get_tensor(name) for name in {*stored.keys()} - {"mapped"}}
     except OSError as error:
         raise BadExplanation(error.strerror or str(error)) from error
     except ValidationError as error:
@@ -186,12 +186,11 @@ def _of_shapes(explanation: Explanation) -> Iterator[str]:
     spec, n, classes = explanation.about.model, len(explanation.about.shown), len(explanation.about.classes)
     tokens, patches, heads = (spec.placed, spec.patches, spec.heads) if spec.of_components else (0, 0, 0)
     sequence = tokens + spec.registers if spec.of_components else 0
-    mapped = 0 if explanation.mapped is None else len(explanation.mapped)
     wanted: dict[str, tuple[int | None, ...]] = {
         "pixels": (n, *pair(spec.image_size), 3), "filters": (None, None, None, 3), "positions": (tokens, spec.dim),
         "embedded": (None, *(spec.grid if spec.of_components else (0, 0))), "scores": (sequence, sequence),
         "weights": (sequence, sequence), "norms": (n, spec.depth, sequence),
-        "similarity": (patches, patches), "attention": (mapped, spec.depth, heads, patches), "mapped": (None,),
+        "similarity": (patches, patches), "attention": (n, spec.depth, heads, patches),
         "distances": (spec.depth, heads), "last_layer": (n, patches), "rollouts": (n, patches),
         "confusion": (classes, classes),
     }  # fmt: skip
@@ -221,5 +220,3 @@ def _of_values(explanation: Explanation) -> Iterator[str]:
             yield f"{name} holds what is no finite number"
     if (counts := explanation.confusion) is not None and (counts < 0).any():
         yield "confusion counts less than nothing"
-    if (mapped := explanation.mapped) is not None and not ((mapped >= 0) & (mapped < len(explanation.pixels))).all():
-        yield "mapped names images that are not shown"

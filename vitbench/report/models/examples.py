@@ -1,6 +1,6 @@
 """Examples: the models that are shown together, on the same images wherever they keep some in common."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -46,22 +46,15 @@ class Shown(NamedTuple):
     same: bool = True  # whether they are
 
 
-def chosen(
-    models: Sequence[ShownModel],
-    most: Mapping[Outcome, int] = OF_AN_OUTCOME,
-    allowed: Callable[[ShownModel, int], bool] = lambda model, index: True,
-) -> list[Shown]:
+def chosen(models: Sequence[ShownModel], most: Mapping[Outcome, int] = OF_AN_OUTCOME) -> list[Shown]:
     """Images by outcome, at most so many of each.
 
     Where several models have none of an outcome in common, each has its own.
     """
     groups, common = list[Shown](), _common(models)
     for outcome, limit in most.items():
-        shared = [p for p in common if _outcome(models, p) == outcome and all(map(allowed, models, p))][:limit]
-        by_model = [
-            [p for p in range(len(m.explanation.about.shown)) if _outcome([m], [p]) == outcome and allowed(m, p)]
-            for m in models
-        ]
+        shared = [p for p in common if _outcome(models, p) == outcome][:limit]
+        by_model = [[p for p in range(len(m.explanation.about.shown)) if _outcome([m], [p]) == outcome] for m in models]
         if shared:
             groups.append(Shown(outcome, tuple(zip(*shared, strict=True))))
         elif any(by_model):
@@ -71,13 +64,9 @@ def chosen(
 
 def in_full(models: Sequence[ShownModel]) -> list[Shown]:
     """The images whose attention is shown of every head, one by one: a correct one and a wrong one, or two unknown."""
-
-    def mapped(model: ShownModel, index: int) -> bool:
-        return model.explanation.mapped is not None and index in model.explanation.mapped
-
     return [
         Shown(group.outcome, tuple(indices[number : number + 1] for indices in group.indices), group.same)
-        for group in (chosen(models, IN_FULL, mapped) if models else [])
+        for group in (chosen(models, IN_FULL) if models else [])
         for number in range(max(map(len, group.indices)))
     ]
 

@@ -272,8 +272,8 @@ def _titled(models: Sequence[ShownModel], group: Shown, read: str) -> str:
 
 def _maps(explanation: Explanation, index: int) -> charts.Numbers:
     """(L, H, P), attention to the patches of one image."""
-    assert explanation.attention is not None and explanation.mapped is not None
-    return np.asarray(explanation.attention[explanation.mapped.tolist().index(index)])
+    assert explanation.attention is not None
+    return np.asarray(explanation.attention[index])
 
 
 def _tops(of_models: Sequence[tuple[ShownModel, charts.Numbers]]) -> charts.Numbers:
