@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -359,9 +359,7 @@ def test_a_save_is_in_no_step_and_no_epoch_time(tmp_path: Path, monkeypatch: pyt
 
 
 def test_each_process_warms_up() -> None:
-    def both(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> tuple[float, float]:
-        return loop.median_ms(step_ms, resumed_at, per_epoch), loop.warm_up_ms(step_ms, resumed_at, per_epoch)
-
+    both = loop.step_times_ms
     assert both([90.0, 50.0, 50.0, 40.0, 1.0, 2.0, 3.0], (), 10) == (2.0, 88.0 + 48.0 + 48.0 + 38.0)
     interrupted = [90.0, 50.0, 50.0, 40.0, 1.0, 2.0, 3.0, 80.0, 70.0, 60.0, 50.0, 2.0]
     assert both(interrupted, (7,), 20) == (2.0, 88.0 + 48.0 + 48.0 + 38.0 + 78.0 + 68.0 + 58.0 + 48.0)

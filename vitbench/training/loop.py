@@ -140,8 +140,7 @@ def _trained(
     data, state, stepper = fitted.data, fitted.state, fitted.stepper
     pretrained, teacher = fitted.pretrained, fitted.teacher
     tests = fitted.evaluate([each.test for each in data])
-    laps = state.step_ms, state.resumed_at, len(fitted.batches[0])
-    median, warm_up = median_ms(*laps), warm_up_ms(*laps) / 1000
+    median, warm_up = step_times_ms(state.step_ms, state.resumed_at, len(fitted.batches[0]))
     batch = min(trial.train.batch_size, len(data[0].train))
     results = [
         Diverged(stepper.lost[member])
@@ -175,7 +174,7 @@ def _trained(
             preparation_resumed_at=tuple(step for each in (pretrained, teacher) if each for step in each.resumed_at),
             reconstructions=base64.b64encode(pretrained.sheet).decode() if pretrained else None,
             peak_flops_per_s=peak,
-            warm_up_seconds=warm_up / len(trials),
+            warm_up_seconds=warm_up / 1000 / len(trials),
             ensemble_size=len(trials),
             notices=fitted.notices,
         )
@@ -283,19 +282,13 @@ def _of_components(model: Model) -> VisionTransformer:
     return model
 
 
-def median_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:
-    """Median duration of a step, milliseconds, those in which a process warms up apart where there are others."""
-    cold = _cold(resumed_at, per_epoch)
-    return statistics.median([ms for step, ms in enumerate(step_ms) if step not in cold] or step_ms)
+def step_times_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> tuple[float, float]:
+    """Median duration of a step, and time by which the steps of a warm-up took longer than it, milliseconds.
 
-
-def warm_up_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> float:
-    """Time by which the steps of a warm-up took longer than the median, milliseconds."""
-    median = median_ms(step_ms, resumed_at, per_epoch)
-    return sum(max(step_ms[step] - median, 0.0) for step in _cold(resumed_at, per_epoch) if step < len(step_ms))
-
-
-def _cold(resumed_at: Sequence[int], per_epoch: int) -> set[int]:
-    """Each process's first ``WARM_STEPS``, and the first that ends an epoch: its batch may have a shape of its own."""
-    first = {start + i for start in (0, *resumed_at) for i in range(WARM_STEPS)}
-    return first | {start + per_epoch - 1 - start % per_epoch for start in (0, *resumed_at)}
+    Each process warms up in its first ``WARM_STEPS``, and in the first that ends an epoch: its batch may have a shape
+    of its own. The median is of the other steps where there are some.
+    """
+    starts = (0, *resumed_at)
+    cold = {start + i for start in starts for i in (*range(WARM_STEPS), per_epoch - 1 - start % per_epoch)}
+    median = statistics.median([ms for step, ms in enumerate(step_ms) if step not in cold] or step_ms)
+    return median, sum(max(ms - median, 0.0) for step, ms in enumerate(step_ms) if step in cold)
