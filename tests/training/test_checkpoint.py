@@ -71,7 +71,7 @@ def interrupt(
 
 def numbers(fitted: Fitted) -> dict[str, object]:
     """All that a run comes to; two equal ones are equal in every bit."""
-    test = fitted.evaluate([fitted.data[0].test])
+    test = stage.judge(fitted.stepper, [fitted.data[0].test], fitted.data, fitted.resumable)
     epochs = [e.model_dump(exclude={"seconds"}) for e in fitted.state.epochs[0]]
     weights = {
         (part, k): v.numpy().tobytes()

@@ -14,7 +14,7 @@ from torch import nn
 from vitbench.ceilings import measure_products
 from vitbench.config.trial import TrainingTrial, TrainTrial, TuneTrial
 from vitbench.data.batches import Batches
-from vitbench.data.images import Images, Splits
+from vitbench.data.images import Splits
 from vitbench.data.load import splits
 from vitbench.devices import DTYPES, PeakMemory
 from vitbench.model.build import Model, build_model
@@ -29,7 +29,7 @@ from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
 from vitbench.training.ensemble import Ensemble
-from vitbench.training.evaluation import Evaluated, evaluate
+from vitbench.training.evaluation import evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
 from vitbench.training.per_member import logits
@@ -67,14 +67,6 @@ class Fitted:
         """All that a reader of the values must know, each once."""
         notices = [each.notice for each in (self.pretrained, self.teacher, self.stepper.graph) if each]
         return tuple(dict.fromkeys(filter(None, notices)))
-
-    def evaluate(self, images: Sequence[Images]) -> list[Evaluated]:
-        """How well each member does on its whole images; ends between two batches where it is asked to.
-
-        Raises:
-            Diverged, Interrupted: see :func:`train`.
-        """
-        return stage.judge(self.stepper, images, self.data, self.resumable)
 
 
 def train(
@@ -139,7 +131,7 @@ def _trained(
     fitted = fit(trials, device, progress, checkpoint)
     data, state, stepper = fitted.data, fitted.state, fitted.stepper
     pretrained, teacher = fitted.pretrained, fitted.teacher
-    tests = fitted.evaluate([each.test for each in data])
+    tests = stage.judge(stepper, [each.test for each in data], data, fitted.resumable)
     median, warm_up = step_times_ms(state.step_ms, state.resumed_at, len(fitted.batches[0]))
     batch = min(trial.train.batch_size, len(data[0].train))
     results = [
