@@ -243,12 +243,16 @@ def fit(
     if recipe.pretrained is not None:
         for each in models:
             load_pretrained(each, recipe.pretrained, head=not recipe.frozen)
-    if recipe.pretrain_epochs:
-        pretrained = pretrain(_of_components(_one(models)), where)
-    model: nn.Module = Probe(_one(models)) if recipe.frozen else models[0] if len(models) == 1 else Ensemble(models)
-    if recipe.has_teacher:
-        teacher, model = teach(where), Student(_of_components(_one(models)))
-        objective = taught(teacher.model, recipe)
+    model: nn.Module = models[0] if len(models) == 1 else Ensemble(models)
+    if recipe.pretrain_epochs or recipe.has_teacher:
+        assert isinstance(model, VisionTransformer)  # plans with another, or with an ensemble, are refused
+        pretrained = pretrain(model, where) if recipe.pretrain_epochs else None
+        if recipe.has_teacher:
+            teacher, model = teach(where), Student(model)
+            objective = taught(teacher.model, recipe)
+    if recipe.frozen:
+        assert isinstance(model, Model)  # likewise
+        model = Probe(model)
     per_epoch, images = len(batches[0]), len(data[0].train)
     stepper = Stepper(model, recipe, images=images, device=device, per_epoch=per_epoch, objective=objective)
     assert stepper.total > 0
@@ -260,18 +264,6 @@ def fit(
         resumable.resume()
     stage.train_epochs(stepper, batches, data, state, resumable, progress=progress)
     return Fitted(stepper, state, data, memory, batches, resumable, pretrained, teacher)
-
-
-def _one(models: Sequence[Model]) -> Model:
-    """The model of a trial that is alone: what is asked of it cannot be done in an ensemble."""
-    (model,) = models
-    return model
-
-
-def _of_components(model: Model) -> VisionTransformer:
-    """A model whose parts are asked for: plans with another in its place are refused."""
-    assert isinstance(model, VisionTransformer)
-    return model
 
 
 def step_times_ms(step_ms: Sequence[float], resumed_at: Sequence[int], per_epoch: int) -> tuple[float, float]:
