@@ -17,6 +17,7 @@ from vitbench.config.base import STORED, dumps
 from vitbench.config.model import ModelSpec
 from vitbench.errors import UserError
 from vitbench.model.build import Model, network
+from vitbench.store.distrust import reason
 from vitbench.store.files import handle, opened, write_atomically
 
 SUFFIX = ".safetensors"
@@ -141,9 +142,7 @@ def read_spec(path: str | os.PathLike[str]) -> ModelSpec | None:
     try:
         return ModelSpec.model_validate_json(json.dumps(body), context=STORED)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise WeightsError(f"{path}: its model cannot be read: {where}: {first['msg']}") from error
+        raise WeightsError(f"{path}: its model cannot be read: {reason(error)}") from error
 
 
 def _shapes(stored: Any) -> dict[str, tuple[int, ...]]:
@@ -162,7 +161,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
     except FileNotFoundError as error:  # safetensors' own says no more than the path, and that twice
         raise WeightsError(f"{file}: No such file") from error
     except OSError as error:
-        raise WeightsError(f"{file}: {error.strerror or error}") from error
+        raise WeightsError(f"{file}: {reason(error)}") from error
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:

@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from vitbench.config.base import STORED, Strict, dumps, pair
 from vitbench.config.model import ModelSpec
 from vitbench.registry import UnknownComponent
+from vitbench.store.distrust import reason
 from vitbench.store.files import handle, opened, write_atomically
 
 FOLDER, SUFFIX = "explanations", ".safetensors"
@@ -139,11 +140,8 @@ def read_explanation(path: Path) -> Explanation:
             about = About.model_validate_json(json.dumps(json.loads((stored.metadata() or {})[KEY])), context=STORED)
             # Version 0.1.0 also wrote of which images the attention is: of all that are shown, then as now.
             arrays = {name: stored.get_tensor(name) for name in {*stored.keys()} - {"mapped"}}
-    except OSError as error:
-        raise BadExplanation(error.strerror or str(error)) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise BadExplanation(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (OSError, ValidationError) as error:
+        raise BadExplanation(reason(error)) from error
     except (SafetensorError, KeyError, ValueError, RecursionError, TypeError, AttributeError) as error:
         raise BadExplanation(f"no explanation: {type(error).__name__}: {str(error)[:200]}") from error
     if strange := set(arrays) - set(ARRAYS):
