@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,34 +95,33 @@ def copy_all(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
 
 
 class Stopwatch:
-    """Time between laps, in milliseconds, without making the device wait where it has events of its own."""
+    """Time between laps, in milliseconds, without making the device wait where it has events of its own.
+
+    It runs from when it is made.
+    """
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.by_host = device, device.type == "cpu"  # whose work is done when the host goes on
-        self._events: list[torch.cuda.Event] = []
-        self._times: list[float] = []
+        self.device, self.kind = device, device.type
+        self._laps: list[Any] = []
+        self.lap()
 
     def lap(self) -> None:
         """Mark this point of the device's work."""
-        if self.by_host:
-            self._times.append(time.perf_counter())
-        elif self.device.type == "cuda":
+        if self.kind == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record()
-            self._events.append(event)
+            self._laps.append(event)
         else:
-            synchronise(self.device)
-            self._times.append(time.perf_counter())
+            if self.kind != "cpu":  # whose work is done when the host goes on
+                synchronise(self.device)
+            self._laps.append(time.perf_counter())
 
     def intervals_ms(self) -> list[float]:
         """Durations between successive laps so far; starts anew from the last lap."""
-        if self.device.type == "cuda":
-            synchronise(self.device)
-            spans = [a.elapsed_time(b) for a, b in itertools.pairwise(self._events)]
-            self._events = self._events[-1:]
-            return spans
-        spans = [(b - a) * 1000 for a, b in itertools.pairwise(self._times)]
-        self._times = self._times[-1:]
+        synchronise(self.device)
+        pairs = itertools.pairwise(self._laps)
+        spans = [a.elapsed_time(b) if self.kind == "cuda" else (b - a) * 1000 for a, b in pairs]
+        self._laps = self._laps[-1:]
         return spans
 
 

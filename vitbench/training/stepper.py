@@ -185,7 +185,7 @@ class Stepper:
         self.model.train()
         norms = None
         chunk = batches[0].chunk
-        began, watch = time.perf_counter(), _running(self.device)
+        began, watch = time.perf_counter(), Stopwatch(self.device)
         left = self.total - self.steps
         self.state = self.state or state
         assert self.graph is None or self.state is state, "a CUDA graph adds to the sums of one state"
@@ -221,7 +221,7 @@ class Stepper:
                 state.step_ms += shared(watch.intervals_ms(), chunk)
                 state.seconds += time.perf_counter() - began
                 hook.take()
-                began, watch = time.perf_counter(), _running(self.device)
+                began, watch = time.perf_counter(), Stopwatch(self.device)
         self.look(state.loss_sum, norms)
         results = state.tallies()
         synchronise(self.device)
@@ -346,9 +346,3 @@ def viewed(
 def autocast(device: torch.device, precision: str) -> torch.autocast:
     """The autocast context of a precision; in float32 one that is switched off."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
-
-
-def _running(device: torch.device) -> Stopwatch:
-    watch = Stopwatch(device)
-    watch.lap()
-    return watch
