@@ -22,7 +22,7 @@ from vitbench.data.images import Splits
 from vitbench.data.load import splits
 from vitbench.devices import synchronise
 from vitbench.model.build import build_model
-from vitbench.model.counting import training_flops
+from vitbench.model.counting import forward_flops
 from vitbench.training.ensemble import Ensemble
 from vitbench.training.loop import train
 from vitbench.training.stepper import Stepper, TrainState
@@ -92,7 +92,7 @@ def test_step_epoch_and_trial(benchmark: BenchmarkFixture, capsys: pytest.Captur
         "whole trial": images / statistics.median(trials),
     }
     for name, rate in rates.items():
-        share = 100 * rate * training_flops(MODEL) / peak
+        share = 100 * rate * 3 * forward_flops(MODEL, training=True) / peak
         say(capsys, f"{name}: {rate:,.0f} images/s, {share:.1f} % of the device's peak")
         benchmark.extra_info[name] = rate
 

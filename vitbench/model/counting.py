@@ -45,11 +45,3 @@ def flops_by_module(spec: ModelSpec, *, training: bool = False) -> dict[str, int
         model = network(spec.reference()).train(training and spec.patch_drop > 0).requires_grad_(False)
         images = torch.empty(1, spec.channels, *pair(spec.image_size))
     return flops_of_call(model, images)
-
-
-def training_flops(spec: ModelSpec) -> int:
-    """Operations of one image's forward and backward pass: the backward pass repeats each product twice.
-
-    Source: Kaplan et al. 2020, arXiv 2001.08361, §2.1.
-    """
-    return 3 * forward_flops(spec, training=True)

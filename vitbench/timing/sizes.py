@@ -17,8 +17,8 @@ def count(trial: TimeTrial) -> Sizes:
     """The sizes of a trial.
 
     Operations are those of the function, whatever the implementation does: products only, a multiply-add counting
-    two, a backward pass twice the forward (:func:`vitbench.model.counting.training_flops`); what a kernel computes
-    again to save memory does not count.
+    two, a backward pass twice the forward (Kaplan et al. 2020, arXiv 2001.08361, §2.1); what a kernel computes again to
+    save memory does not count.
     """
     with torch.device("meta"):
         unit = UNITS[trial.level](trial.model)
