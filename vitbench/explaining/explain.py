@@ -1,6 +1,6 @@
 """Explain: from a file of weights and some images to an explanation."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -62,9 +62,9 @@ def explain_model(file: Path, inputs: Inputs, device: torch.device) -> Explanati
     if (channels := model.spec.channels) != (seen := inputs.pixels.shape[1]):
         raise DataError(f"{file}: its model takes images of {channels} channel{'s' if channels > 1 else ''}, and "
                         f"images are read in {seen}, red, green and blue")  # fmt: skip
-    mean, std = statistics(about, file)
+    mean, std = (each.to(device) for each in statistics(about, file))
     classes = class_names(about, model.spec, file)
-    maker = _Maker(model, inputs, classes, mean.to(device), std.to(device), device)
+    maker = _Maker(model, inputs, classes, lambda pixels: normalised(pixels.to(device), mean, std))
     return maker.explanation(about)
 
 
@@ -75,9 +75,7 @@ class _Maker:
     model: Model
     inputs: Inputs
     classes: tuple[str, ...]
-    mean: Tensor
-    std: Tensor
-    device: torch.device
+    normalise: Callable[[Tensor], Tensor]  # uint8 images anywhere → what the model takes
     arrays: dict[str, Array] = field(default_factory=dict)
     absent: dict[Picture, str] = field(default_factory=dict)
     words: dict[str, Any] = field(default_factory=dict)
@@ -115,7 +113,7 @@ class _Maker:
         None where a logit is no finite number: the largest of such is no class that the model gives.
         """
         predicted, probabilities = list[int | None](), list[float]()
-        for images in self._batches(self.inputs.pixels, JUDGED_AT_ONCE):
+        for images in map(self.normalise, self.inputs.pixels.split(JUDGED_AT_ONCE)):
             logits = self.model(images)
             largest = logits.float().softmax(dim=-1).max(dim=-1)
             finite = logits.isfinite().all(dim=-1).tolist()
@@ -185,10 +183,13 @@ class _Maker:
     def _tokens(self, model: VisionTransformer, chosen: Sequence[int]) -> None:
         """Embedded patches, scores and weights of the first image that is shown, and token norms of all of them."""
         spec, pixels = model.spec, self.inputs.pixels[chosen]
-        (first,) = self._batches(pixels[:1], 1)
+        first = self.normalise(pixels[:1])
         self._show(embedded=model.eval().patching(first)[0, :, :MOST_EMBEDDED].T.unflatten(-1, spec.grid))
         reads: tuple[tuple[Picture, Callable[[], Tensor]], ...] = (
-            ("norms", lambda: torch.cat([*map(model.token_norms, self._batches(pixels, JUDGED_AT_ONCE))])),
+            (
+                "norms",
+                lambda: torch.cat([model.token_norms(self.normalise(part)) for part in pixels.split(JUDGED_AT_ONCE)]),
+            ),
             ("weights", lambda: model.attention_maps(first)[0][0, 0]),
             ("scores", lambda: model.attention_scores(first)[0][0, 0]),
         )
@@ -209,14 +210,14 @@ class _Maker:
         spec = model.spec
         at_once = max(1, MAPS_AT_ONCE // (spec.depth * spec.heads * spec.tokens**2))
         try:
-            seen = [_seen(model, images) for images in self._batches(self.inputs.pixels[chosen], at_once)]
+            seen = [_seen(model, self.normalise(part)) for part in self.inputs.pixels[chosen].split(at_once)]
         except ValueError as error:
             self.absent |= dict.fromkeys(ATTENTION, str(error))
             return
         # Not the first: images in folders come class by class.
         measured = self.inputs.pixels[evenly(len(self.inputs.pixels), AVERAGED)]
         means, finite = list[Tensor](), True
-        for images in self._batches(measured, at_once):
+        for images in map(self.normalise, measured.split(at_once)):
             maps = model.attention_maps(images)
             finite = finite and all(bool(each.isfinite().all()) for each in maps)
             means.append(torch.stack([distances(each, spec) for each in maps], dim=1))
@@ -234,11 +235,6 @@ class _Maker:
         self.words["attention_of"] = _attention_of(whole["shares"], spec)
         self._show(last_layer=whole["last_layer"], rollouts=whole["rollouts"])
         self._show(attention=whole["attention"])
-
-    def _batches(self, pixels: Tensor, size: int) -> Iterator[Tensor]:
-        """Normalised images on the device."""
-        for part in pixels.split(size):
-            yield normalised(part.to(self.device), self.mean, self.std)
 
 
 TOKENS: tuple[Picture, ...] = ("embedded", "scores", "weights", "norms")
