@@ -18,6 +18,8 @@ from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
 
+HEADS = ("head.", "teacher_head.")  # How names of tensors begin that tell classes
+
 
 def load_pretrained(model: Model, source: str, *, head: bool = True) -> None:
     """Copy weights into a model; its head stays as it is where theirs tells other classes.
@@ -62,7 +64,8 @@ def check_pretrained(spec: ModelSpec, source: str, *, head: bool = True) -> None
 
 def _take(model: Model, source: str, tensors: Mapping[str, Tensor], spec: ModelSpec | None, *, head: bool) -> None:
     """Copy the tensors of a source into a model, if their own model, as far as it is known, is the same function."""
-    ours = _is_ours(model, tensors)
+    # Timm's names have only the head's in common with ours.
+    ours = any(name in tensors for name in model.state_dict() if not name.startswith(HEADS))
     if not ours and not isinstance(model, VisionTransformer):
         if model.classifier is None:
             raise WeightsError(
@@ -125,14 +128,6 @@ def _function(spec: ModelSpec, field: str) -> object:
 def _head_of(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     """Shapes of a head's tensors by their names, which tell its classes and its form."""
     return {name: tensor.shape for name, tensor in tensors.items() if name.startswith("head.")}
-
-
-HEADS = ("head.", "teacher_head.")  # How names of tensors begin that tell classes
-
-
-def _is_ours(model: Model, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether the names are those of our models: timm's have only the head's in common with them."""
-    return any(name in tensors for name in model.state_dict() if not name.startswith(HEADS))
 
 
 def _own(model: Model, tensors: Mapping[str, Tensor], *, head: bool) -> None:
