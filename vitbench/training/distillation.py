@@ -18,7 +18,7 @@ from vitbench.model.counting import forward_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.streams import derive
 from vitbench.training import stage
-from vitbench.training.per_member import Run
+from vitbench.training.ensemble import Run
 from vitbench.training.stepper import Objective
 
 

@@ -28,11 +28,10 @@ from vitbench.streams import derive
 from vitbench.training import stage
 from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.distillation import Student, Teacher, taught, teach
-from vitbench.training.ensemble import Ensemble
+from vitbench.training.ensemble import Ensemble, logits
 from vitbench.training.evaluation import evaluate
 from vitbench.training.graphs import FIRST_STEPS
 from vitbench.training.kept import final_model, keep
-from vitbench.training.per_member import logits
 from vitbench.training.pretraining import Pretrained, pretrain
 from vitbench.training.probe import Probe
 from vitbench.training.resume import Resumable, identity

@@ -16,7 +16,7 @@ from vitbench.model.masked import MaskedAutoencoder, masked_flops
 from vitbench.model.vit import VisionTransformer
 from vitbench.streams import derive
 from vitbench.training import stage
-from vitbench.training.per_member import Run
+from vitbench.training.ensemble import Run
 from vitbench.training.stepper import autocast
 
 BETAS = (0.9, 0.95)  # Of Adam. Source: He et al. 2022, arXiv 2111.06377, table 8.

@@ -17,8 +17,8 @@ from vitbench.devices import Stopwatch, synchronise
 from vitbench.model.optimiser import learning_rate, make_optimiser, steps_of
 from vitbench.store import Epoch
 from vitbench.training.ema import Ema
+from vitbench.training.ensemble import Run, beside, clip, gradient_norms, logits
 from vitbench.training.graphs import CapturePace, Graph
-from vitbench.training.per_member import Run, beside, clip, gradient_norms, logits
 
 CHECK_EVERY = 25  # Steps between looks at the loss: a lost run should not go on for long
 
