@@ -134,11 +134,6 @@ def read(path: Path, identity: Identity) -> Checkpoint:
     return Checkpoint(Moment.model_validate_json(json.dumps(body["moment"]), context=STORED), tensors)
 
 
-def of_stage(path: Path, stage: str) -> Path:
-    """Where a trial whose checkpoint is at ``path`` keeps that of what comes first: ``<name>.<stage><suffix>``."""
-    return path.with_suffix(f".{stage}{path.suffix}")
-
-
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of the JSON text and of each tensor's name, type, shape and bytes."""
     whole = hashlib.sha256(text.encode() + b"\0")

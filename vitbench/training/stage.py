@@ -14,7 +14,7 @@ from vitbench.data.images import Images, Splits
 from vitbench.devices import PeakMemory
 from vitbench.store import Epoch
 from vitbench.streams import Stream, derive
-from vitbench.training.checkpoint import Checkpointing, of_stage
+from vitbench.training.checkpoint import Checkpointing
 from vitbench.training.evaluation import Evaluated, evaluate
 from vitbench.training.resume import Resumable, identity
 from vitbench.training.stepper import Diverged, Objective, Stepper, TrainState
@@ -69,7 +69,8 @@ def run(
     torch.manual_seed(derive(seed, stage, "device"))
     if where.checkpoint is not None:
         made_by = {**identity(where.trial, data.checksum, device), "stage": stage}
-        aside = replace(where.checkpoint, path=of_stage(where.checkpoint.path, stage))
+        path = where.checkpoint.path
+        aside = replace(where.checkpoint, path=path.with_suffix(f".{stage}{path.suffix}"))
         resumable = Resumable(aside, made_by, stepper, state, memory=where.memory, progress=where.progress)
         resumable.resume()
     begun = state.epoch
