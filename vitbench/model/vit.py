@@ -1,7 +1,7 @@
 """VisionTransformer: the model that components are put into."""
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -74,6 +74,7 @@ class VisionTransformer(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
+        self.initial_std = spec.init_std  # spread of its weights, see :func:`vitbench.model.initial.initialise`
         self.patching: Patching = chosen("patching", spec)(spec)
         self.pooling: Pooling = chosen("pooling", spec)(spec)
         self.positions: Positions = chosen("positions", spec)(spec)
@@ -83,11 +84,6 @@ class VisionTransformer(nn.Module):
         self.encoder = Encoder(spec)
         self.head = chosen("head", spec)(spec)
         self.teacher_head = nn.Linear(spec.dim, spec.num_classes) if spec.answers_teacher else None
-
-    @property
-    def initial_std(self) -> float | Literal["fan_in"]:
-        """Spread of its initial weights, see :func:`vitbench.model.initial.initialise`."""
-        return self.spec.init_std
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits; the mean of both heads' where one answers a teacher (facebookresearch/deit, models.py).
