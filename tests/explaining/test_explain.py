@@ -273,6 +273,9 @@ def test_folders_are_read_as_training_reads_them(tmp_path: Path) -> None:
         Image.new("RGB", (16, 16), "red").save(tmp_path / place)
     images = of_folder(tmp_path, SMALL, tuple(CLASSES))
     assert dict(zip(images.names, images.labels, strict=True)) == places
+    (tmp_path / "ant").rename(tmp_path / "\udcff")  # no UTF-8, as training names it
+    images = of_folder(tmp_path, SMALL, ("\\udcff", *CLASSES[1:]))
+    assert [*images.labels].count(0) == 2
 
 
 PLUGIN = '''

@@ -1,5 +1,6 @@
 """Starting weights: a file of ours or of timm's, found by its content; refused where it is not what was planned."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -160,14 +161,18 @@ def test_a_trial_is_known_by_the_content_and_not_by_the_path(tmp_path: Path) -> 
     copy.write_bytes(one.read_bytes())
     ids = [plan(read_suite(suite(tmp_path, file)), "cpu").trials[0].id for file in (one, copy, other)]
     assert ids[0] == ids[1] != ids[2]
+    save_weights(built(2), one)
+    assert plan(read_suite(suite(tmp_path, one)), "cpu").trials[0].id == ids[2], "read anew for each plan"
 
 
-def test_a_file_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    missing = tmp_path / "missing.safetensors"
-    with pytest.raises(
-        SpecError, match=f"train.pretrained: {missing}: No such file or directory; give a .safetensors file"
-    ):
-        plan(read_suite(suite(tmp_path, missing)), "cpu")
+@pytest.mark.parametrize("lies_there", ["nothing", "a pipe", "a folder"])
+def test_what_is_no_file_is_refused_before_anything_runs(lies_there: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    make, why = {"nothing": (str, "No such file or directory"), "a pipe": (os.mkfifo, "not a file"),
+                 "a folder": (os.mkdir, "Is a directory")}[lies_there]  # fmt: skip
+    make(path)
+    with pytest.raises(SpecError, match=f"train.pretrained: {path}: {why}; give a .safetensors file"):
+        plan(read_suite(suite(tmp_path, path)), "cpu")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from vitbench.data.catalog import DataError, folder_images
 from vitbench.data.load import splits
 from vitbench.data.sources.folder import class_of, decode
 from vitbench.store import StudyFolder
+from vitbench.wording import printable
 
 Split = Literal["test", "validation"]
 
@@ -96,7 +97,7 @@ def of_folder(folder: Path, spec: ModelSpec, classes: tuple[str, ...]) -> Inputs
     files = list(folder_images(folder))
     pixels = decode(files, (height, width))
     number = {name: index for index, name in enumerate(classes)}
-    labels = tuple(number.get(class_of(file, folder)) if file.parent != folder else None for file in files)
+    labels = tuple(number.get(printable(class_of(file, folder))) if file.parent != folder else None for file in files)
     names = tuple(file.relative_to(folder).as_posix() for file in files)
     words = f"{len(files):,} image{'s' if len(files) > 1 else ''} in {folder.resolve().name}, {size}"
     return Inputs(pixels, labels, names, words)

@@ -1,6 +1,5 @@
 """Pretrained weights of a model: a file of vitbench's or timm's, or what timm downloads."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from vitbench.model.build import Model, network
 from vitbench.model.timm_weights import load_timm
 from vitbench.model.vit import VisionTransformer
 from vitbench.model.weights import WeightsError, mismatch, read_shapes, read_spec, read_weights, save_weights
+from vitbench.store.files import digest
 
 HEADS = ("head.", "teacher_head.")  # How names of tensors begin that tell classes
 
@@ -143,10 +143,10 @@ def _own(model: Model, tensors: Mapping[str, Tensor], *, head: bool) -> None:
 
 
 def _from_file(source: str) -> Path:
-    path, _, digest = source.partition(CONTENT)
+    path, _, planned = source.partition(CONTENT)
     file = Path(path)
-    if digest and file.exists() and not hashlib.sha256(file.read_bytes()).hexdigest().startswith(digest):
-        raise WeightsError(f"{path}: its content is not that of the plan ({digest}): it was changed since")
+    if planned and file.is_file() and not digest(file).startswith(planned):
+        raise WeightsError(f"{path}: its content is not that of the plan ({planned}): it was changed since")
     return file
 
 

@@ -1,7 +1,6 @@
 """Files of pretrained weights that are named by recipes, identified by their content before a run."""
 
 import functools
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from vitbench.config.recipe import CONTENT, TrainTable
 from vitbench.config.suite import Cell, ExpandedSuite
 from vitbench.config.suite_errors import SpecError
 from vitbench.model import timm_names
+from vitbench.store.files import digest
 
 DIGEST_LENGTH = 16
 
@@ -25,6 +25,7 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
         SpecError: where a file is not there, timm has no weights of a name, or a cell's model cannot take them.
     """
     problems: dict[str, None] = {}
+    digest_of = functools.cache(digest)  # several recipes may name one file
 
     def misfit(model: ModelSpec, table: TrainTable) -> str | None:
         from vitbench.model.pretrained import (
@@ -47,7 +48,8 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
                 problems[f"{suite.file}: train.pretrained: {source}: {problem}"] = None
             return table
         try:
-            return table.model_copy(update={"pretrained": f"{source}{CONTENT}{_digest(Path(source))}"})
+            content = digest_of(Path(source))[:DIGEST_LENGTH]
+            return table.model_copy(update={"pretrained": f"{source}{CONTENT}{content}"})
         except OSError as error:
             problems[f"{suite.file}: train.pretrained: {source}: {error.strerror}; give a .safetensors file of "
                   f"vitbench's or timm's weights, or {OF_TIMM}NAME where timm can download them"] = None  # fmt: skip
@@ -71,9 +73,3 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
     if problems:
         raise SpecError(problems)
     return suite.model_copy(update={"cells": cells})
-
-
-@functools.cache
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGEST_LENGTH]

@@ -3,9 +3,11 @@
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -45,6 +47,12 @@ def content(path: Path, most: int) -> bytes:
     """The bytes of a file of a study; raises the errors of :func:`opened`."""
     with opened(path, most) as stream:
         return stream.read(most)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file of any size, in hexadecimal digits; raises the errors of :func:`opened`."""
+    with opened(path, sys.maxsize) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def handle(stream: BinaryIO) -> str:
