@@ -184,7 +184,7 @@ class MLP(Sublayer):
         self.down = nn.Linear(spec.hidden, spec.dim)
         self.dropout = nn.Dropout(spec.dropout)
 
-    def activate(self, hidden: Tensor) -> Tensor:
+    def activate(self, hidden: Tensor, /) -> Tensor:
         """The activation function."""
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ class GatedMLP(Sublayer):
         self.down = nn.Linear(hidden, spec.dim)
         self.dropout = nn.Dropout(spec.dropout)
 
-    def activate(self, gate: Tensor) -> Tensor:
+    def activate(self, gate: Tensor, /) -> Tensor:
         """The activation function of the gate."""
         raise NotImplementedError
 

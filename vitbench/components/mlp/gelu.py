@@ -1,6 +1,5 @@
 """MLP with GELU."""
 
-from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.components.contracts import MLP
@@ -11,6 +10,4 @@ from vitbench.registry import component
 class GELU(MLP):
     """down(gelu(up(x)))."""
 
-    def activate(self, hidden: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.gelu(hidden)
+    activate = staticmethod(F.gelu)

@@ -1,6 +1,7 @@
 """MLP with GELU as JAX has it."""
 
-from torch import Tensor
+import functools
+
 from torch.nn import functional as F
 
 from vitbench.components.contracts import MLP
@@ -11,6 +12,4 @@ from vitbench.registry import component
 class TanhGELU(MLP):
     """down(gelu(up(x))), with the approximation by tanh."""
 
-    def activate(self, hidden: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.gelu(hidden, approximate="tanh")
+    activate = staticmethod(functools.partial(F.gelu, approximate="tanh"))

@@ -1,6 +1,5 @@
 """MLP with ReLU."""
 
-from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.components.contracts import MLP
@@ -11,6 +10,4 @@ from vitbench.registry import component
 class ReLU(MLP):
     """down(relu(up(x)))."""
 
-    def activate(self, hidden: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.relu(hidden)
+    activate = staticmethod(F.relu)

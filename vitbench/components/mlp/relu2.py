@@ -1,6 +1,5 @@
 """MLP with squared ReLU."""
 
-from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.components.contracts import MLP
@@ -11,6 +10,4 @@ from vitbench.registry import component
 class SquaredReLU(MLP):
     """down(relu(up(x))²)."""
 
-    def activate(self, hidden: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.relu(hidden).square()
+    activate = staticmethod(lambda hidden: F.relu(hidden).square())

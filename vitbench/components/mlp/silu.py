@@ -1,6 +1,5 @@
 """MLP with SiLU."""
 
-from torch import Tensor
 from torch.nn import functional as F
 
 from vitbench.components.contracts import MLP
@@ -11,6 +10,4 @@ from vitbench.registry import component
 class SiLU(MLP):
     """down(silu(up(x)))."""
 
-    def activate(self, hidden: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.silu(hidden)
+    activate = staticmethod(F.silu)
