@@ -8,7 +8,7 @@ What runs, and how it is cut up, :mod:`vitbench.kernels.attention_tiles` decides
 Source: FlashAttention, Dao et al. 2022, arXiv 2205.14135; FlashAttention-2, Dao 2023, arXiv 2307.08691.
 """
 
-# ruff: noqa: N803, PLR0917 - an operator takes its tensors by position, and sizes have the field's names
+# ruff: noqa: PLR0917 - an operator takes its tensors by position
 
 import functools
 from collections.abc import Callable
@@ -54,16 +54,6 @@ def _backward_of_pairs(
         grad, q, k, v, out, lse, grads, seed, *strides, H, B * H, scale, abs(scale) * LOG2_E,
         **kernels.options(plan, N, K, scale < 0, allow_tf32, dropout),
     )  # fmt: skip
-
-
-_FORWARD: dict[type[Plan], Callable[..., None]] = {
-    **dict.fromkeys(_PAIRS, _forward_of_pairs),
-    Streamed: attention_streamed.launch_forward,
-}
-_BACKWARD: dict[type[Plan], Callable[..., None]] = {
-    **dict.fromkeys(_PAIRS, _backward_of_pairs),
-    Streamed: attention_streamed.launch_backward,
-}
 
 
 def fused_attention(
@@ -167,7 +157,9 @@ def forward_by(
     out, lse = _forward_outputs(q)
     if out.numel():
         with torch.accelerator.device_index(q.device.index):  # triton launches on the current device
-            _FORWARD[type(plan)](plan, q, k, v, out, lse, scale, allow_tf32, dropout, seed)
+            by_streaming = isinstance(plan, Streamed)
+            launch: Callable[..., None] = attention_streamed.launch_forward if by_streaming else _forward_of_pairs
+            launch(plan, q, k, v, out, lse, scale, allow_tf32, dropout, seed)
     return out, lse
 
 
@@ -184,7 +176,9 @@ def backward_by(
             grad = grad.contiguous()
         with torch.accelerator.device_index(q.device.index):
             out, lse = out.contiguous(), lse.contiguous()
-            _BACKWARD[type(plan)](plan, grad, q, k, v, out, lse, grads, scale, allow_tf32, dropout, seed)
+            by_streaming = isinstance(plan, Streamed)
+            launch: Callable[..., None] = attention_streamed.launch_backward if by_streaming else _backward_of_pairs
+            launch(plan, grad, q, k, v, out, lse, grads, scale, allow_tf32, dropout, seed)
     return grads
 
 
@@ -352,33 +346,15 @@ for _operator in (attention_forward, attention_backward, attention_packed_forwar
     _operator.register_vmap(_folded(_operator))
 
 
-def _forward_flops(B: int, H: int, N: int, K: int) -> int:
+@register_flop_formula([torch.ops.vitbench.attention_forward, torch.ops.vitbench.attention_packed_forward])
+def _(*inputs: Any, out_shape: tuple[torch.Size, ...]) -> int:
     """Two products of N × N × K for each head, counted as torch counts its own: 2 for a multiply and add."""
+    B, N, H, K = out_shape[0]
     return 4 * B * H * N * N * K
 
 
-def _backward_flops(B: int, H: int, N: int, K: int) -> int:
+@register_flop_formula([torch.ops.vitbench.attention_backward, torch.ops.vitbench.attention_packed_backward])
+def _(grad: torch.Size, *rest: Any, out_shape: torch.Size) -> int:
     """Five products, as torch counts: scores, dP, dV, dQ, dK. Where two kernels both do the first two, once counts."""
+    B, N, H, K = grad
     return 10 * B * H * N * N * K
-
-
-@register_flop_formula(torch.ops.vitbench.attention_forward)
-def _(q: torch.Size, *rest: Any, out_shape: Any = None) -> int:
-    return _forward_flops(*q)
-
-
-@register_flop_formula(torch.ops.vitbench.attention_backward)
-def _(grad: torch.Size, q: torch.Size, *rest: Any, out_shape: Any = None) -> int:
-    return _backward_flops(*q)
-
-
-@register_flop_formula(torch.ops.vitbench.attention_packed_forward)
-def _(qkv: torch.Size, *rest: Any, out_shape: Any = None) -> int:
-    B, N, _, H, K = qkv
-    return _forward_flops(B, H, N, K)
-
-
-@register_flop_formula(torch.ops.vitbench.attention_packed_backward)
-def _(grad: torch.Size, qkv: torch.Size, *rest: Any, out_shape: Any = None) -> int:
-    B, N, _, H, K = qkv
-    return _backward_flops(B, H, N, K)

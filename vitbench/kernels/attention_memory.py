@@ -15,9 +15,6 @@ from vitbench.kernels.attention_tiles import Plan
 LOG2_E = math.log2(math.e)  # Exponentials are powers of two: this is folded into the scale
 jit: Callable[[Callable[..., Any]], Any] = triton.jit  # triton has no types; this gives the decorator one
 
-PRECISIONS = {False: "ieee", True: "tf32"}
-"""How float32 operands are multiplied, by ``allow_tf32``; triton's name for it. 16-bit operands are exact in both."""
-
 
 @jit
 def read(  # type: ignore[no-untyped-def]
@@ -113,7 +110,7 @@ def compile_options(
         "N": tokens,
         "K": width,
         "PADDED": triton.next_power_of_2(width),
-        "PRECISION": PRECISIONS[allow_tf32],
+        "PRECISION": "tf32" if allow_tf32 else "ieee",  # of float32 operands; those of 16 bits are exact in both
         "num_warps": plan.warps,
         "num_stages": plan.stages,
         # Triton changes its default for a · b + c in one rounding with version 3.10, and warns of it in 3.9.
