@@ -11,7 +11,12 @@ from torch.nn import functional as F
 from vitbench.data.catalog import DataError
 from vitbench.streams import derive
 
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FIXED_STATISTICS = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "none": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+}
+"""Name in a suite → mean and deviation of each channel, whatever the training images have."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +110,12 @@ def take(images: Images, count: int | None, what: str) -> Images:
     """A subset that is the same in every trial: the head of one fixed permutation."""
     if count is None or count == len(images):
         return images
-    if count > len(images):
-        raise DataError(f"data.{what}: {count}, but there are {len(images)} images")
     generator = torch.Generator().manual_seed(derive(0, "subset", what))
     return images[torch.randperm(len(images), generator=generator)[:count]]
 
 
 def cut_validation(train: Images, count: int, seed: int) -> tuple[Images, Images]:
     """(train, validation): drawn by the trial's seed, so that seeds do not share the luck of one split."""
-    if count >= len(train):
-        raise DataError(f"data.validation_images: {count} leaves nothing of {len(train)} training images")
     generator = torch.Generator().manual_seed(derive(seed, "split"))
     order = torch.randperm(len(train), generator=generator)
     return train[order[count:]], train[order[:count]]

@@ -10,8 +10,7 @@ from vitbench.config.recipe import DataSpec
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError, Prepared
 from vitbench.data.images import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
+    FIXED_STATISTICS,
     DataSet,
     Images,
     Splits,
@@ -106,26 +105,15 @@ def splits(spec: DataSpec, model: ModelSpec, seed: int) -> Splits:
         DataError: where sizes, classes or counts do not fit the model.
     """
     dataset = read(spec)
-    checksum = dataset.checksum()
+    if problems := catalog.mismatches(model, spec, _facts(dataset)):
+        raise DataError("; ".join(problems))
     train = take(dataset.train, spec.train_images, "train_images")
     test = take(dataset.test, spec.test_images, "test_images")
     train, validation = cut_validation(train, spec.validation_images, seed)
-    if len(dataset.class_names) != model.num_classes:
-        raise DataError(
-            f"model.num_classes: {model.num_classes}, but the images have {len(dataset.class_names)} classes"
-        )
     size = pair(spec.resize) if spec.resize is not None else None
     train, validation, test = (part.resized(size) for part in (train, validation, test))
-    if tuple(train.pixels.shape[-2:]) != pair(model.image_size):
-        height, width = train.pixels.shape[-2:]
-        raise DataError(f"model.image_size: {model.image_size}, but the images are {height}×{width}; set data.resize")
-    mean, std = {
-        "dataset": lambda: channel_statistics(train.pixels),
-        "imagenet": lambda: (
-            torch.tensor(IMAGENET_MEAN).view(3, 1, 1),
-            torch.tensor(IMAGENET_STD).view(3, 1, 1),
-        ),
-        "half": lambda: (torch.full((3, 1, 1), 0.5), torch.full((3, 1, 1), 0.5)),
-        "none": lambda: (torch.zeros(3, 1, 1), torch.ones(3, 1, 1)),
-    }[spec.normalize]()
-    return Splits(train, validation, test, dataset.class_names, mean, std, checksum)
+    if spec.normalize == "dataset":
+        mean, std = channel_statistics(train.pixels)
+    else:
+        mean, std = (torch.tensor(channels).view(3, 1, 1) for channels in FIXED_STATISTICS[spec.normalize])
+    return Splits(train, validation, test, dataset.class_names, mean, std, dataset.checksum())
