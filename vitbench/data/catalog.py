@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from vitbench.config.base import pair
 from vitbench.config.model import ModelSpec
@@ -14,12 +13,10 @@ from vitbench.config.recipe import DataSpec, TrainSpec
 from vitbench.errors import UserError
 from vitbench.wording import encoded, printable
 
-FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "PNG": (".png",), "JPEG": (".jpg", ".jpeg"), "BMP": (".bmp",), "WEBP": (".webp",), "PPM": (".ppm",),
-        "TIFF": (".tif", ".tiff"),
-    }
-)  # fmt: skip
+FORMATS: Mapping[str, tuple[str, ...]] = {
+    "PNG": (".png",), "JPEG": (".jpg", ".jpeg"), "BMP": (".bmp",), "WEBP": (".webp",), "PPM": (".ppm",),
+    "TIFF": (".tif", ".tiff"),
+}  # fmt: skip
 """Pillow's name of each format that is read → suffixes of its files. Content of any other is refused."""
 
 IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
@@ -58,14 +55,12 @@ class Prepared:
     fallback: str | None = None  # why the data are not those that were asked for; None if they are
 
 
-PUBLISHED: Mapping[str, DatasetFacts] = MappingProxyType(
-    {
-        "cifar10": DatasetFacts(32, 10, 50_000, 10_000, "c58f30108f718f92721af3b95e74349a"),
-        "cifar100": DatasetFacts(32, 100, 50_000, 10_000, "eb9058c3a382ffc7106e4002c42a8d85"),
-        "mnist": DatasetFacts(28, 10, 60_000, 10_000, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        "fashion_mnist": DatasetFacts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-    }
-)
+PUBLISHED: Mapping[str, DatasetFacts] = {
+    "cifar10": DatasetFacts(32, 10, 50_000, 10_000, "c58f30108f718f92721af3b95e74349a"),
+    "cifar100": DatasetFacts(32, 100, 50_000, 10_000, "eb9058c3a382ffc7106e4002c42a8d85"),
+    "mnist": DatasetFacts(28, 10, 60_000, 10_000, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+    "fashion_mnist": DatasetFacts(28, 10, 60_000, 10_000, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+}
 OFFICIAL_BATCHES = {"train": 5, "test": 1}
 """Of CIFAR-10, of 10,000 images each: ``data.subset`` takes the first images of each."""
 

@@ -3,13 +3,11 @@
 import gzip
 import hashlib
 import ssl
-import struct
 import urllib.error
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from vitbench.config.recipe import DataSpec
@@ -18,7 +16,6 @@ from vitbench.data.catalog import DataError, MissingData
 from vitbench.data.images import DataSet, Images
 
 CLASSES = {"cifar10": "CIFAR10", "cifar100": "CIFAR100", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
-IDX_HEADER = {3: 16, 1: 8}  # Bytes before the data of an IDX file of images (three dimensions) and of labels (one)
 
 
 def read(spec: DataSpec) -> DataSet:
@@ -81,17 +78,21 @@ def _cifar(cls: Any, root: Path) -> DataSet:
 
 
 def _mnist(cls: Any, root: Path) -> DataSet:
-    """From the compressed files, whose checksums were just held: the unpacked copies have none."""
+    """From the compressed files, whose checksums were just held: the unpacked copies have none.
+
+    An IDX file (http://yann.lecun.com/exdb/mnist) begins with 4 bytes, and 4 more for each dimension.
+    """
     raw = root / cls.__name__ / "raw"
-    parts = []
-    for prefix in ("train", "t10k"):
-        pixels = _idx(raw / f"{prefix}-images-idx3-ubyte.gz", 3)
-        labels = _idx(raw / f"{prefix}-labels-idx1-ubyte.gz", 1)
-        grey = torch.from_numpy(pixels)[:, None].expand(-1, 3, -1, -1).contiguous()
-        parts.append(Images(grey, torch.from_numpy(labels).long()))
-    names = tuple(name.split(" - ")[-1] for name in cls.classes)
-    train, test = parts
-    return DataSet(train, test, names)
+
+    def content(name: str, header: int) -> torch.Tensor:
+        data = gzip.decompress((raw / f"{name}-ubyte.gz").read_bytes())
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8, offset=header)
+
+    def part(prefix: str) -> Images:
+        grey = content(f"{prefix}-images-idx3", 16).view(-1, 1, 28, 28)
+        return Images(grey.expand(-1, 3, -1, -1).contiguous(), content(f"{prefix}-labels-idx1", 8).long())
+
+    return DataSet(part("train"), part("t10k"), tuple(name.split(" - ")[-1] for name in cls.classes))
 
 
 READERS: Mapping[str, Callable[[Any, Path], DataSet]] = {
@@ -100,11 +101,3 @@ READERS: Mapping[str, Callable[[Any, Path], DataSet]] = {
     "mnist": _mnist,
     "fashion_mnist": _mnist,
 }
-
-
-def _idx(path: Path, dimensions: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """An IDX file (http://yann.lecun.com/exdb/mnist): magic number, sizes, then bytes."""
-    data = gzip.decompress(path.read_bytes())
-    header = IDX_HEADER[dimensions]
-    _, *sizes = struct.unpack(f">{1 + dimensions}I", data[:header])
-    return np.frombuffer(bytearray(data[header:]), dtype=np.uint8).reshape(sizes)
