@@ -92,7 +92,7 @@ def test_the_loss_of_mixed_images_is_that_of_mixed_labels(smoothing: float) -> N
     soft = share * F.one_hot(batch.labels, 10) + (1 - share) * F.one_hot(batch.labels.roll(1, 0), 10)
     expected = F.cross_entropy(logits, soft, label_smoothing=smoothing)
     torch.testing.assert_close(batch.loss(logits, smoothing), expected)
-    head = batch.head(5)
+    head = batch[:5]
     assert len(head) == 5 and head.mixes is not None and torch.equal(head.mixes.share, batch.mixes.share[:5])
 
 

@@ -1,6 +1,7 @@
 """Batches of one trial: order and augmentation by the trial's own streams, all of it on the device."""
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -38,10 +39,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def head(self, images: int | None) -> "Batch":
-        """Its first images, so many at the most; all of them for None."""
-        return self if images is None or images >= len(self) else self[:images]
 
     def __getitem__(self, rows: slice) -> "Batch":
         return self.map(lambda each: each[rows])
@@ -171,7 +168,8 @@ class Batches:
             wiped.append(boxes.erasing(n, size, recipe.erasing, self._numbers(number, "erasing")))
         if recipe.mixup or recipe.cutmix:
             chance = self._numbers(number, "mixing")
-            mixes = mixing.draw(n, size, mixup=recipe.mixup, cutmix=recipe.cutmix, chance=chance).to(device)
+            drawn = mixing.draw(n, size, mixup=recipe.mixup, cutmix=recipe.cutmix, chance=chance)
+            mixes = drawn.map(lambda each: each.to(device, non_blocking=True))
         patches = None
         if self.patches is not None:
             places = torch.rand(n, self.patches, generator=self._stream("augmentation", number, "patches"))
@@ -189,9 +187,7 @@ class Batches:
     def digest(self) -> str:
         """Hash of the first batches of the first epoch: equal in all cells that share a seed and data settings."""
         whole = hashlib.sha256()
-        for index, batch in enumerate(self.epoch(0)):
-            if index == DIGESTED:
-                break
+        for batch in itertools.islice(self.epoch(0), DIGESTED):
             mixed = () if batch.mixes is None else (batch.mixes.share, batch.mixes.boxes)
             hidden = () if batch.patches is None else (batch.patches,)
             for tensor in (batch.pixels, batch.labels, *batch.wiped, *mixed, *hidden):

@@ -30,10 +30,6 @@ class Mixes:
         """Mixes with each of the tensors changed."""
         return replace(self, share=change(self.share), cut=change(self.cut), boxes=change(self.boxes))
 
-    def to(self, device: torch.device) -> "Mixes":
-        """Copy on a device."""
-        return self.map(lambda each: each.to(device, non_blocking=True))
-
     def images(self, images: Tensor) -> Tensor:
         """Images (B, C, height, width), mixed; of one that is alone in its batch, the same."""
         others = images.roll(1, 0)

@@ -1,6 +1,7 @@
 """Operations on images: each image with its own strength, all of a batch in a few kernels.
 
 An operation takes pixels (B, C, height, width) uint8 and parameters (B, p) float32, and gives pixels of the same shape.
+Further columns of the parameters have no part in it.
 Each is the function of the same name in torchvision.transforms.functional, for uint8 tensors, image by image.
 """
 
@@ -60,12 +61,12 @@ def sharpness(pixels: Tensor, shares: Tensor) -> Tensor:
 def posterize(pixels: Tensor, bits: Tensor) -> Tensor:
     """The highest ``bits`` (B, 1) of each value, the others zero."""
     mask = (256 - torch.exp2(8 - bits)).to(torch.uint8)
-    return pixels & mask[:, :, None, None]
+    return pixels & mask[:, :1, None, None]
 
 
 def solarize(pixels: Tensor, threshold: Tensor) -> Tensor:
     """Values from ``threshold`` (B, 1) on are inverted."""
-    return torch.where(pixels >= threshold[:, :, None, None], 255 - pixels, pixels)
+    return torch.where(pixels >= threshold[:, :1, None, None], 255 - pixels, pixels)
 
 
 def autocontrast(pixels: Tensor, _: Tensor) -> Tensor:
@@ -96,5 +97,5 @@ def _grey(pixels: Tensor) -> Tensor:
 
 
 def _blend(pixels: Tensor, other: Tensor, shares: Tensor) -> Tensor:
-    share, other_share = shares[:, :, None, None, None].unbind(1)
+    share, other_share = shares[:, :2, None, None, None].unbind(1)
     return (share * pixels + other_share * other).clamp(0, 255).to(torch.uint8)

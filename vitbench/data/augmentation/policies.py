@@ -102,7 +102,7 @@ class DrawnOperations:
                 # Pinned, since a copy from other memory waits for all that a GPU has to do before it.
                 held = members.pin_memory() if pixels.is_cuda else members
                 there = held.to(pixels.device, non_blocking=True)
-                changed[there] = apply(pixels[there], parameters[there, : _WIDTHS[apply]])
+                changed[there] = apply(pixels[there], parameters[there])
             pixels = changed
         return pixels
 
@@ -116,13 +116,6 @@ def _groups(chosen: Ints) -> Iterator[tuple[Apply, Tensor]]:
             members.setdefault(apply, []).append(rows)
     for apply, rows_of in members.items():
         yield apply, torch.from_numpy(np.concatenate(rows_of))
-
-
-_WIDTHS: Mapping[Apply, int] = {
-    operation.apply: operation.parameters(np.zeros(1), (1, 1)).shape[1]
-    for operation in OPERATIONS.values()
-    if operation.apply is not None
-}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import ssl
 import urllib.error
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def read(spec: DataSpec) -> DataSet:
             raise DataError(
                 f"{path}: MD5 {actual}, and the publisher's is {expected}; remove the file to fetch it again"
             )
-    return READERS[spec.name](cls, catalog.root())
+    return (_cifar if hasattr(cls, "train_list") else _mnist)(cls, catalog.root())
 
 
 def _files(cls: Any, root: Path) -> dict[Path, str]:
@@ -93,11 +92,3 @@ def _mnist(cls: Any, root: Path) -> DataSet:
         return Images(grey.expand(-1, 3, -1, -1).contiguous(), content(f"{prefix}-labels-idx1", 8).long())
 
     return DataSet(part("train"), part("t10k"), tuple(name.split(" - ")[-1] for name in cls.classes))
-
-
-READERS: Mapping[str, Callable[[Any, Path], DataSet]] = {
-    "cifar10": _cifar,
-    "cifar100": _cifar,
-    "mnist": _mnist,
-    "fashion_mnist": _mnist,
-}
