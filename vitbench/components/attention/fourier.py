@@ -3,17 +3,13 @@
 import torch
 from torch import Tensor
 
-from vitbench.components.contracts import Sublayer
-from vitbench.config.model import ModelSpec
+from vitbench.components.contracts import SpecModule, Sublayer
 from vitbench.registry import component
 
 
 @component(whole=True, flops={}, source="Lee-Thorp et al. 2021, FNet, arXiv 2105.03824, eq. 3")
-class Fourier(Sublayer):
+class Fourier(SpecModule, Sublayer):
     """The real part of the transform over tokens and channels: nothing to learn."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
 
     def forward(self, tokens: Tensor, rotation: Tensor | None = None) -> Tensor:
         """(B, N, D) → (B, N, D)."""

@@ -1,13 +1,9 @@
 """No attention."""
 
-from vitbench.components.contracts import Sublayer
-from vitbench.config.model import ModelSpec
+from vitbench.components.contracts import SpecModule, Sublayer
 from vitbench.registry import component
 
 
 @component(empty=True, source="the control row of the attention ladder: class token and positions only")
-class NoAttention(Sublayer):
+class NoAttention(SpecModule, Sublayer):
     """Tokens do not mix: the block has no attention sublayer."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__()
