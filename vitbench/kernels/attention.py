@@ -273,24 +273,10 @@ def attention_packed_backward(
     return backward_by(_plan(q, backward=True), grad, q, k, v, out, lse, scale, allow_tf32, dropout, seed)
 
 
-@attention_forward.register_fake
-def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return _forward_outputs(q)
-
-
-@attention_backward.register_fake
-def _(grad: Tensor, q: Tensor, *rest: Any) -> Tensor:
-    return _backward_output(q)
-
-
-@attention_packed_forward.register_fake
-def _(qkv: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return _forward_outputs(_parts(qkv)[0])
-
-
-@attention_packed_backward.register_fake
-def _(grad: Tensor, qkv: Tensor, *rest: Any) -> Tensor:
-    return _backward_output(_parts(qkv)[0])
+attention_forward.register_fake(lambda q, *rest: _forward_outputs(q))
+attention_backward.register_fake(lambda grad, q, *rest: _backward_output(q))
+attention_packed_forward.register_fake(lambda qkv, *rest: _forward_outputs(_parts(qkv)[0]))
+attention_packed_backward.register_fake(lambda grad, qkv, *rest: _backward_output(_parts(qkv)[0]))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -13,6 +13,7 @@ from triton.language.extra import libdevice
 from vitbench.kernels.attention_tiles import Plan
 
 LOG2_E = math.log2(math.e)  # Exponentials are powers of two: this is folded into the scale
+Options = dict[str, float | bool | str | None]  # Compile-time parameter of a kernel, or the compiler's → its value
 jit: Callable[[Callable[..., Any]], Any] = triton.jit  # triton has no types; this gives the decorator one
 
 
@@ -101,9 +102,7 @@ def dropout_factor(stream, queries, keys, DROPPED: tl.constexpr):  # type: ignor
     return factor
 
 
-def compile_options(
-    plan: Plan, tokens: int, width: int, allow_tf32: bool, dropout: float
-) -> dict[str, float | bool | str | None]:
+def compile_options(plan: Plan, tokens: int, width: int, allow_tf32: bool, dropout: float) -> Options:
     """Compile options of every kernel."""
     return {
         "DROPPED": round(dropout * 2**32),

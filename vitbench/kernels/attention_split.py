@@ -23,6 +23,7 @@ import triton
 import triton.language as tl
 
 from vitbench.kernels.attention_memory import (
+    Options,
     compile_options,
     dropout_factor,
     dropout_stream,
@@ -288,9 +289,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
         write(dq_pair, 3 * H * K, queries, columns, dq_main * scale, N, K, PADDED, True)
 
 
-def options(
-    plan: Split, tokens: int, width: int, flipped: bool, allow_tf32: bool, dropout: float
-) -> dict[str, float | bool | str | None]:
+def options(plan: Split, tokens: int, width: int, flipped: bool, allow_tf32: bool, dropout: float) -> Options:
     """Compile options of the kernels. ``flipped``: the scale is negative, and the scores change sign instead."""
     side = tokens - 1
     if side % plan.rows or side != triton.next_power_of_2(side):

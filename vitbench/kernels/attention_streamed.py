@@ -25,6 +25,7 @@ from torch import Tensor
 from vitbench.kernels import attention_tiles
 from vitbench.kernels.attention_memory import (
     LOG2_E,
+    Options,
     compile_options,
     dropout_factor,
     dropout_stream,
@@ -220,9 +221,7 @@ def key_value_kernel(  # type: ignore[no-untyped-def]
     write(dk_out + H * K, 3 * H * K, keys, columns, dv, N, K, PADDED, N % HELD == 0)
 
 
-def options(
-    plan: Streamed, tokens: int, width: int, allow_tf32: bool, dropout: float
-) -> dict[str, float | bool | str | None]:
+def options(plan: Streamed, tokens: int, width: int, allow_tf32: bool, dropout: float) -> Options:
     """Compile options of the kernels.
 
     N is among it: a ViT keeps to one or two sequence lengths, and the loops get a length known to the compiler. (In

@@ -27,6 +27,7 @@ import triton.language as tl
 
 from vitbench.kernels import attention_tiles
 from vitbench.kernels.attention_memory import (
+    Options,
     compile_options,
     dropout_factor,
     dropout_stream,
@@ -288,9 +289,7 @@ def backward_kernel(  # type: ignore[no-untyped-def]
             write(dq_pair, 3 * H * K, rows2, columns, dq2 * scale, N, K, PADDED, FIRST + SECOND + THIRD <= N)
 
 
-def options(
-    plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool, dropout: float
-) -> dict[str, float | bool | str | None]:
+def options(plan: Whole, tokens: int, width: int, flipped: bool, allow_tf32: bool, dropout: float) -> Options:
     """Compile options of the kernels. ``flipped``: the scale is negative, and the scores change sign instead."""
     count, rest = attention_tiles.blocks(tokens, plan.rows, plan.narrow)
     first, second, third = (*plan.segments, 0, 0)[:3]
