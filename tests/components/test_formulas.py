@@ -14,7 +14,6 @@ from vitbench.config.recipe import TrainSpec
 from vitbench.config.trial import ensemble_problem
 from vitbench.model.build import build_model
 from vitbench.model.encoder import Block, chosen
-from vitbench.model.initial import initialise
 
 B, N, D, H = 3, 17, SMALL.dim, SMALL.heads
 K = D // H
@@ -102,11 +101,14 @@ def test_norm_layers() -> None:
 @pytest.mark.parametrize("attention", ["batched", "per_head", "sdpa", "sdpa_math"])
 @pytest.mark.parametrize("gate", ["none", "headwise", "elementwise"])
 @pytest.mark.parametrize("qk_norm", ["none", "layernorm", "rmsnorm", "l2"])
-def test_attention_with_normed_queries_and_gated_heads(attention: str, gate: str, qk_norm: str) -> None:
+@pytest.mark.parametrize(("heads", "width"), [(H, K), (3, 10)])
+def test_attention_with_normed_queries_and_gated_heads(
+    heads: int, width: int, attention: str, gate: str, qk_norm: str
+) -> None:
     """Head by head and query by query, whichever implementation; q and k have weights of their own."""
-    module, x = made("attention", attention, gate=gate, qk_norm=qk_norm), tokens()
+    x, module = tokens(), made("attention", attention, gate=gate, qk_norm=qk_norm, heads=heads, head_dim=width)
     p = dict(module.named_parameters())
-    q, k, v = (x @ p["qkv.weight"].T + p["qkv.bias"]).split(D, dim=-1)
+    q, k, v = (x @ p["qkv.weight"].T + p["qkv.bias"]).split(heads * width, dim=-1)
 
     def normed(y: Tensor, which: str) -> Tensor:
         if qk_norm == "layernorm":
@@ -114,20 +116,20 @@ def test_attention_with_normed_queries_and_gated_heads(attention: str, gate: str
         if qk_norm == "rmsnorm":
             return y / ((y**2).mean(-1, keepdim=True) + 1e-6) ** 0.5 * p[f"{which}_norm.norm.weight"]
         if qk_norm == "l2":
-            return y / (y**2).sum(-1, keepdim=True) ** 0.5 * K**0.5 * p[f"{which}_norm.weight"]
+            return y / (y**2).sum(-1, keepdim=True) ** 0.5 * width**0.5 * p[f"{which}_norm.weight"]
         return y
 
-    heads = []
-    for head in range(H):
-        channels = slice(head * K, (head + 1) * K)
-        scores = torch.einsum("bqk,bjk->bqj", normed(q[..., channels], "q"), normed(k[..., channels], "k")) / K**0.5
-        weights = torch.exp(scores - scores.amax(-1, keepdim=True))
-        heads.append(torch.einsum("bqj,bjk->bqk", weights / weights.sum(-1, keepdim=True), v[..., channels]))
+    out = []
+    for head in range(heads):
+        channels = slice(head * width, (head + 1) * width)
+        products = torch.einsum("bqk,bjk->bqj", normed(q[..., channels], "q"), normed(k[..., channels], "k"))
+        weights = torch.exp((products - products.amax(-1, keepdim=True)) / width**0.5)
+        out.append(torch.einsum("bqj,bjk->bqk", weights / weights.sum(-1, keepdim=True), v[..., channels]))
         if gate == "headwise":
-            heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][head])))[..., None]
+            out[-1] = out[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][head])))[..., None]
         if gate == "elementwise":
-            heads[-1] = heads[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][channels].T)))
-    wanted = torch.cat(heads, -1) @ p["proj.weight"].T + p["proj.bias"]
+            out[-1] = out[-1] / (1 + torch.exp(-(x @ p["gate.scores.weight"][channels].T)))
+    wanted = torch.cat(out, -1) @ p["proj.weight"].T + p["proj.bias"]
     torch.testing.assert_close(module(x), wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -245,32 +247,26 @@ def test_a_stem_of_convolutions(patch: int, halvings: int, name: str) -> None:
 
 
 def test_fixed_positions() -> None:
-    """Token, row and column as the papers have them: sine of even channels, 10,000^(2i / D); halves by axis."""
-    spec = SMALL.model_copy(update={"image_size": (16, 24)})
-    zero = torch.zeros(1, spec.tokens, D)
-    table = chosen("positions", s := spec.model_copy(update={"positions": "sinusoidal"}))(s)(zero)[0]
+    """Sine of even channels, cosine of odd ones, 10,000^(2i / D)."""
+    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": "sinusoidal"})
+    table = chosen("positions", spec)(spec)(torch.zeros(1, spec.tokens, D))[0]
     for token, channel in ((0, 0), (3, 5), (24, 30), (7, 31)):
         angle = token / 10_000 ** (2 * (channel // 2) / D)
         wanted = math.cos(angle) if channel % 2 else math.sin(angle)
         assert float(table[token, channel]) == pytest.approx(wanted, abs=1e-6)
-    table = chosen("positions", s := spec.model_copy(update={"positions": "sinusoidal_2d"}))(s)(zero)[0]
+
+
+@pytest.mark.parametrize(("frequencies", "steps"), [("moco_v3", D // 4), ("simple_vit", D // 4 - 1)])
+def test_fixed_positions_by_row_and_column(frequencies: str, steps: int) -> None:
+    """Halves by axis. SimpleViT's end at the lowest frequency, as in lucidrains/vit-pytorch and big_vision."""
+    spec = SMALL.model_copy(update={"image_size": (16, 24), "positions": f"sinusoidal_2d(frequencies={frequencies})"})
+    table = chosen("positions", spec)(spec)(torch.zeros(1, spec.tokens, D))[0]
     assert not table[0].any(), "the class token"
-    for row, column, channel in ((0, 0, 9), (2, 5, 3), (3, 1, 14), (1, 4, 22), (3, 5, 31)):
+    for row, column, channel in ((0, 0, 9), (2, 5, 3), (3, 1, 14), (1, 4, 22), (3, 5, 31), (0, 2, 7), (1, 3, 23)):
         quarter, i = divmod(channel, D // 4)
-        angle = (column, column, row, row)[quarter] / 10_000 ** (i / (D // 4))
+        angle = (column, column, row, row)[quarter] / 10_000 ** (i / steps)
         wanted = (math.sin, math.cos, math.sin, math.cos)[quarter](angle)
         assert float(table[1 + row * 6 + column, channel]) == pytest.approx(wanted, abs=1e-6)
-
-
-def test_simple_vit_s_fixed_positions_end_at_the_lowest_frequency() -> None:
-    """lucidrains/vit-pytorch and big_vision: 10,000^(-i / (D / 4 - 1))."""
-    spec = SMALL.model_copy(update={"positions": "sinusoidal_2d(frequencies=simple_vit)"})
-    table = chosen("positions", spec)(spec)(torch.zeros(1, spec.tokens, D))[0]
-    for row, column, channel in ((0, 2, 7), (3, 1, 14), (1, 3, 23), (2, 0, 31)):
-        quarter, i = divmod(channel, D // 4)
-        angle = (column, column, row, row)[quarter] / 10_000 ** (i / (D // 4 - 1))
-        wanted = (math.sin, math.cos, math.sin, math.cos)[quarter](angle)
-        assert float(table[1 + row * 4 + column, channel]) == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["rope_2d", "learned_rope_2d"])
@@ -353,12 +349,3 @@ def test_no_residual_is_what_it_was_called_first() -> None:
     for old, new in ((False, "none"), (True, "plain")):
         assert ModelSpec(residual=old) == ModelSpec(residual=new)
     assert ModelSpec(residual=False).canonical()["residual"] is False and "residual" not in ModelSpec().canonical()
-
-
-def test_initial_weights_do_not_depend_on_what_else_is_there() -> None:
-    plain, rich = (build_model(SMALL.model_copy(update=changes), seed=5) for changes in (
-        {}, {"residual": "layerscale", "qk_norm": "rmsnorm", "gate": "headwise", "registers": 2}))  # fmt: skip
-    theirs = rich.state_dict()
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in plain.state_dict().items())
-    initialise(rich, 0.02, seed=5)
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in rich.state_dict().items())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.components.cases import COMPILED, SMALL, device_for, small
-from tests.components.test_formulas import filled, tokens
+from tests.components.test_formulas import filled
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
@@ -40,20 +40,6 @@ def test_it_is_counted_by_its_width_and_exact_ones_agree(name: str) -> None:
     facts = registry.facts("attention", name)
     if facts.exact and not facts.reference:
         assert all(d.within for d in deviations("attention", spec, device, torch.float32))
-
-
-def test_the_formula() -> None:
-    spec = SMALL.model_copy(update={"attention": "batched", "heads": 3, "head_dim": 10})
-    attention, x = filled(chosen("attention", spec)(spec)), tokens()
-    p = dict(attention.named_parameters())
-    q, k, v = (x @ p["qkv.weight"].T + p["qkv.bias"]).split(30, dim=-1)
-    heads = []
-    for first in (0, 10, 20):
-        channels = slice(first, first + 10)
-        weights = torch.exp(torch.einsum("bik,bjk->bij", q[..., channels], k[..., channels]) / 10**0.5)
-        heads.append(torch.einsum("bij,bjk->bik", weights / weights.sum(-1, keepdim=True), v[..., channels]))
-    wanted = torch.cat(heads, dim=-1) @ p["proj.weight"].T + p["proj.bias"]
-    torch.testing.assert_close(attention(x), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_what_cannot_have_it_says_so() -> None:

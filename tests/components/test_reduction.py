@@ -1,8 +1,10 @@
 """Fewer tokens from block to block."""
 
+from typing import Any
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.components.cases import SMALL
 from tests.components.test_formulas import B, D, tokens
@@ -63,15 +65,22 @@ def test_a_patch_that_is_alone_stays(name: str) -> None:
     assert given == spec.patches_by_block() == [4, 2, 1, 1, 1]
 
 
-@pytest.mark.parametrize("positions", ["learned", "rope_2d"])
-def test_each_block_is_given_fewer_patches_turned_by_the_places_they_stand_for(positions: str) -> None:
-    spec = SPEC.model_copy(update={"positions": positions})
-    model, given, kept = build_model(spec, seed=0).double().eval(), [], []
+def passed(model: nn.Module, images: Tensor) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
+    """Tokens and rotation that each block is given, and the numbers of the tokens that each reduction keeps."""
+    given, kept = list[Any](), list[Tensor]()
     for block in model.encoder.blocks:
         block.register_forward_pre_hook(lambda _, inputs: given.append(inputs))
     for reduction in model.encoder.reductions:
         reduction.register_forward_hook(lambda _, __, out: kept.append(out[2]))
-    model(tokens(0, 2, 3, 16, 16))
+    model(images)
+    return given, kept
+
+
+@pytest.mark.parametrize("positions", ["learned", "rope_2d"])
+def test_each_block_is_given_fewer_patches_turned_by_the_places_they_stand_for(positions: str) -> None:
+    spec = SPEC.model_copy(update={"positions": positions})
+    model = build_model(spec, seed=0).double().eval()
+    given, kept = passed(model, tokens(0, 2, 3, 16, 16))
     assert spec.patches_by_block() == [16, 13, 10]
     assert [x.shape[1] for x, _ in given] == [FIRST + n for n in spec.patches_by_block()]
     if positions == "rope_2d":

@@ -5,10 +5,10 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.components.cases import SMALL
 from tests.components.test_formulas import tokens
+from tests.components.test_reduction import passed
 from vitbench.components.contracts import rotate
 from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
@@ -65,12 +65,8 @@ def test_implementations_agree_and_each_block_has_its_own(attention: str) -> Non
 
 def test_fewer_tokens_are_turned_by_the_places_they_stand_for() -> None:
     spec = MIXED.model_copy(update={"reduction": "prune(by=3)", "depth": 3})
-    model, given, kept = learned(spec), list[tuple[Tensor, ...]](), list[Tensor]()
-    for block in model.encoder.blocks:
-        block.register_forward_pre_hook(lambda _, inputs: given.append(inputs))
-    for reduction in model.encoder.reductions:
-        reduction.register_forward_hook(lambda _, __, out: kept.append(out[2]))
-    model(tokens(0, 2, 3, 16, 24))
+    model = learned(spec)
+    given, kept = passed(model, tokens(0, 2, 3, 16, 24))
     rotations = model.positions.turning()
     assert torch.equal(given[0][1], rotations[0])
     for image in range(2):

@@ -29,6 +29,11 @@ def draws(n: int = N, seed: int = 3) -> Draws:
     return draw(n, torch.Generator().manual_seed(seed))
 
 
+def swapped(of: Draws) -> Draws:
+    """The same, but that the other part of a relation is the light one."""
+    return replace(of, uniform=(of.uniform + torch.eye(8)[6] / 2) % 1)
+
+
 def each_class(spec: DataSpec, of: Draws) -> list[Tensor]:
     """One set of chances painted as each of the classes, (n, 3, height, width) each."""
     n = len(of.row)
@@ -149,10 +154,7 @@ def test_without_positions_a_model_cannot_tell_classes_of_place(cue: str, poolin
 def test_each_block_of_a_relation_looks_the_same_in_each_class() -> None:
     """Light in one half of the draws and dark in the other, of the same shades: by itself no block tells the class."""
     spec, chances = only("relation", 3), draws(50)
-    uniform = chances.uniform.clone()
-    uniform[:, 6] = (uniform[:, 6] + 0.5) % 1  # the other part is the light one
-    other = replace(chances, uniform=uniform)
-    pairs = list(zip(each_class(spec, chances), each_class(spec, other), strict=True))
+    pairs = list(zip(each_class(spec, chances), each_class(spec, swapped(chances)), strict=True))
     both = [torch.stack([patches(i, 8), patches(j, 8)]) for i, j in pairs]
     assert all(torch.equal(b.sort(dim=0).values, both[0].sort(dim=0).values) for b in both)
     assert all(not torch.equal(b[0], both[0][0]) for b in both[1:])
@@ -176,10 +178,7 @@ def test_an_object_is_the_same_wherever_it_lies(cue: str) -> None:
 
 def test_a_mirrored_relation_is_the_same_relation() -> None:
     spec, chances = only("relation", 3), draws()
-    uniform = chances.uniform.clone()
-    uniform[:, 6] = (uniform[:, 6] + 0.5) % 1
-    others = each_class(spec, replace(chances, uniform=uniform))
-    for images, other in zip(each_class(spec, chances), others, strict=True):
+    for images, other in zip(each_class(spec, chances), each_class(spec, swapped(chances)), strict=True):
         same = [torch.equal(m, i) or torch.equal(m, t) for m, i, t in zip(images.flip(3), images, other, strict=True)]
         assert all(same)
 

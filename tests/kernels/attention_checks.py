@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -256,12 +257,8 @@ def takes_a_batch_of_gradients(device: str) -> None:
 def refuses_a_second_derivative(device: str) -> None:
     q, k, v = inputs(Case(17, torch.float32), device)
     (dq,) = torch.autograd.grad(fused_attention(q, k, v, 1.0).square().sum(), q, create_graph=True)
-    try:
+    with pytest.raises(RuntimeError, match="no autograd formula"):
         dq.sum().backward()
-    except RuntimeError as error:
-        assert "no autograd formula" in str(error)
-    else:
-        raise AssertionError("differentiated twice")
 
 
 def is_the_component_of_that_name(device: str) -> None:
@@ -318,12 +315,8 @@ CHECKS: dict[str, Callable[[str], None]] = {
 
 def refuses_bfloat16(device: str) -> None:
     q, k, v = inputs(Case(17, torch.bfloat16), device)
-    try:
+    with pytest.raises(RuntimeError, match="bfloat16"):
         fused_attention(q, k, v, 1.0)
-    except RuntimeError as error:
-        assert "bfloat16" in str(error)
-    else:
-        raise AssertionError("bfloat16 was taken")
 
 
 INTERPRETED_CHECKS = CHECKS | {refuses_bfloat16.__name__: refuses_bfloat16}

@@ -4,6 +4,7 @@ import torch
 
 from vitbench.config.model import ModelSpec
 from vitbench.model.build import build_model
+from vitbench.model.initial import initialise
 
 SPEC = ModelSpec(dim=64, depth=2)
 
@@ -30,6 +31,12 @@ def test_a_shared_parameter_starts_the_same_in_every_cell() -> None:
     one = build_model(SPEC, seed=1).state_dict()
     other = build_model(SPEC.model_copy(update={"positions": "none", "norm": "post", "depth": 1}), seed=1).state_dict()
     assert other.keys() < one.keys() and all(torch.equal(one[k], other[k]) for k in other)
+    more = {"residual": "layerscale", "qk_norm": "rmsnorm", "gate": "headwise", "registers": 2}
+    model = build_model(SPEC.model_copy(update=more), seed=1)
+    rich = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    assert one.keys() < rich.keys() and all(torch.equal(one[k], rich[k]) for k in one)
+    initialise(model, 0.02, seed=1)
+    assert all(torch.equal(tensor, rich[name]) for name, tensor in model.state_dict().items())
     again = build_model(SPEC, seed=2).state_dict()
     assert not torch.equal(one["head.weight"], again["head.weight"])
     assert not torch.equal(one["encoder.blocks.0.mlp.up.weight"], one["encoder.blocks.1.mlp.up.weight"])
