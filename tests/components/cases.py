@@ -9,12 +9,13 @@ from tests.conftest import not_there, wants_compiler
 from vitbench import registry
 from vitbench.config.model import ModelSpec
 from vitbench.model.contract import SMALL, fitted
+from vitbench.model.exactness import is_compared
 
 COMPONENTS = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
 COMPILED = {"flex", "compiled", "torchao_int8"}
 """Compiling one takes a quarter of a minute, for each type and shape anew: such tests are slow ones."""
 NO_WEIGHTED_MEAN = {"gem", "map", "cls_mean"}  # Poolings whose vector is no weighted mean of tokens
-EXACT = [(s, n) for s, n in COMPONENTS if registry.facts(s, n).exact and not registry.facts(s, n).reference]
+EXACT = [each for each in COMPONENTS if is_compared(*each)]
 
 
 def slow_where_compiled(*cases: tuple[str, ...]) -> list[Any]:
