@@ -303,7 +303,8 @@ def test_the_mean_over_all_seeds_decides_and_time_is_without_warming_up(tmp_path
     goal = next(row for row in page.csv("goals") if row["cell"] == "fast")
     assert float(goal["training_seconds_mean"]) == pytest.approx(expected)
     assert float(goal["warm_up_seconds_mean"]) == 0.5
-    seconds = rows["fast"]["training (s)"].split()[0]
+    seconds = rows["fast"]["training (s)"]
+    assert re.fullmatch(r"[0-9.]+ ± [0-9.]+", seconds)
     assert f"Goals: 50.0 %: yes, in {seconds} s of training (fast); 60.0 %: no (slow)." in page.text
 
 

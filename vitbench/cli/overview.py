@@ -99,9 +99,10 @@ def print_plan(
 def _costs(
     info: StudyInfo, planned_with: Callable[..., StudyInfo], states: Mapping[str, Sequence[Attempt]], pace: Pace | None
 ) -> list[str]:
-    """Cost of the rest, in a sentence; of a plan with looks another, if nothing stops early."""
-    sentences = [cost_of(remaining(info, states, pace)[0], pace)]
-    if info.looks is not None:
+    """Cost of the rest, in a sentence; of a plan with looks another, if nothing stops early, where there is a rest."""
+    estimate, left = remaining(info, states, pace)
+    sentences = [cost_of(estimate, pace)]
+    if info.looks is not None and left:
         sentences.append(
             f"if nothing stops early, {cost_of(remaining(planned_with(wanted=nothing_stops), states, pace)[0], pace)}"
         )

@@ -39,8 +39,8 @@ def in_short(view: View) -> list[Md]:
     """A sentence on which goals are reached and in what time."""
     goals = []
     for row in frame(view).to_dict("records"):
-        beside = "" if view.contention[row["device"]].alone else ", beside other runs"
-        after = f", in {significant(row['training_seconds_mean'])} s of training{beside}" if row["reached"] else ""
+        beside = "" if view.contention[row["device"]].alone else ", beside other work"
+        after = f", in {_mean(row, 'training_seconds')} s of training{beside}" if row["reached"] else ""
         on = f" on {row['device']}" if len(view.train_devices) > 1 else ""
         goals.append(f"{significant(row['goal_pct'])} %: {_reached(row)}{after} ({escape(row['cell'])}{on})")
     form = ", in the suite's small form" if view.small else ""
@@ -63,9 +63,14 @@ def _line(view: View, row: Mapping[Any, Any]) -> dict[str, Md]:
         "reached": Md(_reached(row)),
     }
     for title, key in SECONDS.items():
-        mean, std = row[f"{key}_mean"], row[f"{key}_std"]
-        line[title] = Md(f"{significant(mean)}{f' ± {significant(std, 2)}' if math.isfinite(std) else ''}")
+        line[title] = _mean(row, key)
     return line | {"seeds": seeds(row["n"], row["planned"])}
+
+
+def _mean(row: Mapping[Any, Any], key: str) -> Md:
+    """The mean of a time over the seeds, and its standard deviation."""
+    mean, std = row[f"{key}_mean"], row[f"{key}_std"]
+    return Md(f"{significant(mean)}{f' ± {significant(std, 2)}' if math.isfinite(std) else ''}")
 
 
 def frame(view: View) -> pd.DataFrame:
