@@ -30,7 +30,7 @@ def draws(n: int = N, seed: int = 3) -> Draws:
 
 
 def swapped(of: Draws) -> Draws:
-    """The same, but that the other part of a relation is the light one."""
+    """Draws in which the other part of a relation is the light one."""
     return replace(of, uniform=(of.uniform + torch.eye(8)[6] / 2) % 1)
 
 

@@ -1,5 +1,6 @@
 """Studies that look at their results on the way: what is decided stops, whoever runs the rest."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -111,6 +112,9 @@ def test_before_the_first_look_every_cell_has_its_seeds_and_ids_are_those_of_oth
     assert fixed.looks is None and {p.id for p in info.trials} < {p.id for p in fixed.trials}
     whole = plan(read_suite(tmp_path / "suite.toml"), "cpu", wanted=nothing_stops)
     assert [p.id for p in whole.trials] == [p.id for p in fixed.trials]
+    asked = here("plan", str(tmp_path / "suite.toml"), "--results", str(tmp_path / "none"), "--device", "cpu").stdout
+    both = re.findall(r"cost of what is left: ([0-9.]+) GFLOP", asked)
+    assert len(both) == 2 and float(both[0]) < float(both[1]) and "if nothing stops early, cost of what" in asked
 
 
 def test_what_is_decided_stops_and_everything_says_so(study: Runs) -> None:

@@ -2,6 +2,8 @@
 
 import shutil
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,11 @@ import pytest
 from tests.report.builders import render
 from tests.report.markdown import read_page
 from tests.runner.runs import here, planned
-from tests.small import SUITE
+from tests.small import MODEL, SUITE
 from vitbench.config import SpecError, TrainTrial, TuneTrial
+from vitbench.model.build import build_model
 from vitbench.model.counting import parameters_of
+from vitbench.model.weights import save_weights
 from vitbench.runner.cost import trial_flops
 from vitbench.runner.plan import NO_SETTING
 from vitbench.store import StudyFolder, TrainValues, Trials, TuneValues
@@ -237,3 +241,21 @@ def test_the_report_shows_every_setting_and_the_chosen_one_in_bold(tuned: Path) 
     assert tuning.count("**") == 2 * 2, "one setting of each cell in bold"
     assert "Tuned for each cell on validation, with as many runs for each: train.learning_rate" in page.text
     assert "some: weight decay" in page.text, "what is not tuned is still a caveat"
+
+
+def test_weights_that_change_during_the_run_end_its_trials_and_change_no_plan(tmp_path: Path) -> None:
+    """A study is planned anew once its tuning is over, here by a file that is another by then."""
+    weights = save_weights(build_model(MODEL, seed=1), tmp_path / "weights.safetensors")
+
+    def change() -> None:
+        while not [*(tmp_path / "study" / "records").glob("*.json")]:
+            time.sleep(0.01)
+        save_weights(build_model(MODEL, seed=2), weights)
+
+    changing = threading.Thread(target=change, daemon=True)
+    changing.start()
+    tuned = f"{SUITE}pretrained = '{weights}'\nseeds = 1\n[tune]\ntrain.learning_rate = [1e-6, 1e-2]\n"
+    done = run(tmp_path, tuned)
+    changing.join(timeout=10)
+    assert done.returncode == 1 and "base, seed 0: failed" in done.stdout and "it was changed since" in done.stdout
+    assert "outside the plan" not in here("status", str(tmp_path / "study")).stdout

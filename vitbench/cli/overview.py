@@ -99,7 +99,7 @@ def print_plan(
 def _costs(
     info: StudyInfo, planned_with: Callable[..., StudyInfo], states: Mapping[str, Sequence[Attempt]], pace: Pace | None
 ) -> list[str]:
-    """Cost of the rest, in a sentence; of a plan with looks another, if nothing stops early, where there is a rest."""
+    """The cost of what is left, in a sentence; another where looks may stop some of it early."""
     estimate, left = remaining(info, states, pace)
     sentences = [cost_of(estimate, pace)]
     if info.looks is not None and left:

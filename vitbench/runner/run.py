@@ -17,6 +17,7 @@ from vitbench.runner.forked import forked
 from vitbench.runner.look_plan import wanted_in
 from vitbench.runner.once import decisive
 from vitbench.runner.plan import KINDS, plan, with_data
+from vitbench.runner.pretrained_files import with_pretrained_digests
 from vitbench.runner.process import Stop
 from vitbench.runner.session import Analysis, Planner, Reporter, Session, is_of_other_code
 from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, Trials
@@ -105,6 +106,8 @@ def _session(
 
     def planner_on(prepared: Prepared | None) -> Planner:
         on = with_data(suite, prepared.spec) if prepared else suite
+        if trained_on:  # once: a file of weights that changes during the run ends trials, and changes no plan
+            on = with_pretrained_digests(on, planning=prepared is None)
 
         def planner(records: Mapping[str, list[Record]]) -> StudyInfo:
             wanted = wanted_in(folder, analysis.seeds)

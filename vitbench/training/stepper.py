@@ -203,7 +203,7 @@ class Stepper:
         for whole in itertools.islice(streams, left):
             if chunk > 1:
                 watch.lap()
-            batch = whole if self.left is None else [each[: self.left] for each in whole]
+            batch = whole if self.left is None or self.left >= len(whole[0]) else [each[: self.left] for each in whole]
             images = len(batch[0])
             if self.left is not None:
                 self.left -= images
