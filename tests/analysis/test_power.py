@@ -12,7 +12,14 @@ from scipy import stats
 from vitbench.analysis import power as planning
 from vitbench.analysis.differences import paired, unpaired
 from vitbench.analysis.multiplicity import holm, reachable, seeds_for, smallest_p
-from vitbench.analysis.power import equality_power, power, seeds_for_equality, seeds_needed, smallest_effect
+from vitbench.analysis.power import (
+    equality_power,
+    power,
+    seeds_for_equality,
+    seeds_needed,
+    smallest_effect,
+    smallest_margin,
+)
 
 probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
@@ -58,6 +65,15 @@ def test_the_t_test_is_that_of_scipy(freedom: float, level: float) -> None:
         assert planning._beyond(critical, away, freedom) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("freedom", [2.0, 3.0])
+def test_the_t_test_of_three_and_four_runs_is_that_of_scipy(freedom: float) -> None:
+    critical = stats.t.isf(0.025, freedom)
+    assert planning._t_quantile(freedom, 0.025) == pytest.approx(critical, rel=1e-4)
+    for away in (2.0, critical, 2 * critical):
+        expected = stats.nct.sf(critical, freedom, away)
+        assert planning._beyond(critical, away, freedom) == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize(("n", "effect"), [(4, 1.0), (6, 1.5), (9, 0.5)])
 def test_the_power_of_paired_differences_is_that_of_the_t_test(n: int, effect: float) -> None:
     critical, away = stats.t.isf(0.025 / 3, n - 1), effect * math.sqrt(n)
@@ -82,6 +98,14 @@ def test_the_smallest_effect_is_shown_with_the_power_that_was_wanted() -> None:
         assert power(smallest_effect(n, comparisons, 0.5), n, comparisons) == pytest.approx(0.5)
     assert smallest_effect(3, 1) == math.inf
     assert smallest_effect(5, 7) == math.inf
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_smallest_margin_shows_equal_arms_to_be_equal_with_the_power_that_is_planned(pairs: bool) -> None:
+    for n, comparisons in ((4, 1), (5, 20), (40, 5)):
+        margin = smallest_margin(n, comparisons, paired=pairs)
+        assert equality_power(0.0, margin, n, comparisons, paired=pairs) == pytest.approx(0.8)
+    assert smallest_margin(2, paired=pairs) == math.inf
 
 
 def test_seeds_needed_are_the_fewest_that_show_the_effect() -> None:

@@ -25,11 +25,12 @@ POWER = 0.8  # The power that plans ask for
 MOST_SEEDS = 1000  # More than this many seeds are no plan
 LARGEST_EFFECT = 50.0  # Shown with certainty wherever anything can be: searches for an effect end here
 LIKE_SPREADS, MOST_TIMES = 1.25, 10.0  # See :func:`vitbench.analysis.differences.rule`
-STEPS, COARSE = 128, 32  # Steps of an integral's grid, and of one over two variables
+STEPS, COARSE = 48, 24  # Steps of an integral's grid, and of one over two variables
 OVERLAP = 0.7  # Where few splits reject, these and a large t are not quite the same samples; fitted to simulation
 MOST_COUNTED = 10  # Runs in an arm beyond which the steps between permutation p-values are too small to matter
 LARGEST_T, ROUNDING = 1000.0, 1e-13
-BISECTIONS = 30  # Steps of a search for an effect: to 50 / 2^30, which is 5e-8
+CLOSE = 1e-9  # A search for an effect ends this near to the power that is asked for, in normal deviates
+CERTAIN = 1 - 1e-12  # Power from which on it counts as certain, of which there is no normal deviate
 NORMAL = NormalDist()
 
 
@@ -91,12 +92,7 @@ def smallest_effect(
 ) -> float:  # fmt: skip
     """The smallest effect that n seeds show with the wanted power; infinite where none, however large, can be shown."""
 
-    def shown(effect: float) -> bool:
-        return power(effect, n, comparisons, alpha, paired=paired, permutation=permutation) >= wanted
-
-    if not reachable(n, comparisons, alpha, paired=paired, permutation=permutation):
-        return math.inf
-    return _least(shown)
+    return _least(lambda effect: power(effect, n, comparisons, alpha, paired=paired, permutation=permutation), wanted)
 
 
 def smallest_margin(n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False) -> float:
@@ -105,19 +101,34 @@ def smallest_margin(n: int, comparisons: float = 1, alpha: float = ALPHA, *, pai
     In standard deviations of the difference of two runs; infinite where there are too few seeds for any.
     """
 
-    def enough(margin: float) -> bool:
-        return equality_power(0.0, margin, n, comparisons, alpha, paired=paired) >= POWER
-
-    return _least(enough) if enough(LARGEST_EFFECT) else math.inf
+    return _least(lambda margin: equality_power(0.0, margin, n, comparisons, alpha, paired=paired), POWER)
 
 
-def _least(enough: Callable[[float], bool]) -> float:
-    """The least size from which on something is enough, which the largest is."""
-    low, high = 0.0, LARGEST_EFFECT
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+def _least(power_of: Callable[[float], float], wanted: float) -> float:
+    """The size with the wanted power, which grows with it; infinite where even the largest size has less.
+
+    By false position on normal deviates, in which a power is almost a straight line. Source: Dowell and Jarratt 1971, A
+    modified regula falsi method for computing the root of an equation (the Illinois method).
+    """
+
+    def surplus(size: float) -> float:
+        return NORMAL.inv_cdf(min(max(power_of(size), 1 - CERTAIN), CERTAIN)) - NORMAL.inv_cdf(wanted)
+
+    ends = {reached: (size, surplus(size)) for reached, size in ((False, 0.0), (True, LARGEST_EFFECT))}
+    size, beyond = ends[True]
+    if beyond < 0:
+        return math.inf
+    reached: bool | None = None
+    while abs(beyond) > CLOSE:
+        (low, below), (high, above) = ends[False], ends[True]
+        size = (low * above - high * below) / (above - below)
+        before, beyond = reached, surplus(size)
+        reached = beyond >= 0
+        if reached == before:  # an end that has stayed twice counts half, or it would stay for ever
+            stayed, value = ends[not reached]
+            ends[not reached] = stayed, value / 2
+        ends[reached] = size, beyond
+    return size
 
 
 def seeds_needed(
@@ -184,8 +195,8 @@ def _t_quantile(freedom: float, level: float) -> float:
 def _beyond(t: float, noncentrality: float, freedom: float) -> float:
     """P(noncentral t > t), the sum over S of P(Z > t S - noncentrality).
 
-    scipy.special.nctdtr gives the same to 1e-12 from 10 runs on, and to 0.2 % of 3; it takes 0.7 s to import, of which
-    `vitbench plan` has none.
+    scipy.special.nctdtr gives the same to 1e-12 from 10 runs on, and to 1e-5 of 3 at a level of 5 %; it takes 0.7 s to
+    import, of which `vitbench plan` has none.
     """
     # The normal's tail by erfc: NormalDist.cdf takes five times as long, and plans are made of this sum.
     t, away = t * math.sqrt(0.5), noncentrality * math.sqrt(0.5)
@@ -194,14 +205,19 @@ def _beyond(t: float, noncentrality: float, freedom: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _spread(freedom: float) -> tuple[tuple[float, float], ...]:
-    """Values of S = √(χ² / freedom) with their probabilities: a grid over 9 deviations to either side of 1."""
-    width = 9 / math.sqrt(2 * freedom)
-    low = max(0.0, 1 - width)
-    step = (1 + width - low) / STEPS
-    grid = [low + step * (i + 0.5) for i in range(STEPS)]
-    weights = [math.exp((freedom - 1) * math.log(s) - freedom * (s * s - 1) / 2) for s in grid]
+    """Values of S = √(χ² / freedom) with their probabilities: an even grid of the cube roots of χ² / freedom.
+
+    Those are nearly normal, with mean 1 - v and variance v = 2 / (9 freedom); the grid is 8 deviations to either side.
+    Source: Wilson and Hilferty 1931, The Distribution of Chi-Square.
+    """
+    variance = 2 / (9 * freedom)
+    width = 8 * math.sqrt(variance)
+    low = max(0.0, 1 - variance - width)
+    step = (1 - variance + width - low) / STEPS
+    roots = [low + step * (i + 0.5) for i in range(STEPS)]
+    weights = [math.exp((1.5 * freedom - 1) * math.log(x) - freedom * (x**3 - 1) / 2) for x in roots]
     total = sum(weights)
-    return tuple((s, w / total) for s, w in zip(grid, weights, strict=True))
+    return tuple((x**1.5, w / total) for x, w in zip(roots, weights, strict=True))
 
 
 @functools.lru_cache(maxsize=256)
