@@ -1,17 +1,19 @@
 """The terminal: names and messages are shown as plain text, without control characters."""
 
-import unicodedata
+import re
 from collections.abc import Iterable
 
 from rich import markup
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-HIDDEN = frozenset({"Cc", "Cs"})
-"""Unicode categories that a terminal obeys or cannot encode: control characters, and halves of surrogate pairs."""
+CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
+"""What a terminal obeys or cannot encode: control characters, but for tabs and line breaks, and lone surrogates."""
 
-TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that turn the direction of what follows, so that it reads as something else (CVE-2021-42574)."""
+
+STEERING = re.compile(f"[{CONTROL}{TURNING}]")
 
 COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pending": "white", "running": "cyan"}
 """State of a trial → its colour; of others, red."""
@@ -19,13 +21,7 @@ COLOURS = {"ok": "green", "unsupported": "yellow", "interrupted": "yellow", "pen
 
 def visible(text: str) -> str:
     """Text without what steers a terminal: each such character becomes a "?"; line breaks and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join("?" if c not in "\n\t" and _steers(c) else c for c in text)
-
-
-def _steers(character: str) -> bool:
-    return unicodedata.category(character) in HIDDEN or character in TURNING
+    return STEERING.sub("?", text)
 
 
 def escape(text: object) -> str:
