@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,7 +72,7 @@ def read_suite(
     messages = set_values(raw, overrides)
     options = [*(["--small"] if small else []), *(part for override in overrides for part in ("--set", override))]
     reader = _Reader(path.name, raw, messages)
-    suite = reader.suite(max_trials).model_copy(update={"options": tuple(options)}).only(only)
+    suite = replace(reader.suite(max_trials), options=tuple(options)).only(only)
     if idle := [
         f'--set "{printable(override)}": has no effect, since it is set in every cell by {by}'
         for override in overrides
@@ -79,7 +80,7 @@ def read_suite(
     ]:
         raise SpecError(idle)
     notices = (*suite.notices, *(_slow_precision(suite.cells) if device == "cpu" else ()))
-    return suite.model_copy(update={"notices": notices})
+    return replace(suite, notices=notices)
 
 
 class Move(NamedTuple):

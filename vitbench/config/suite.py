@@ -1,10 +1,10 @@
 """ExpandedSuite: a TOML file of ``ablations/`` as typed data: cells, plan and hypotheses."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, InstanceOf, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from vitbench.config.base import Strict
 from vitbench.config.model import ModelSpec
@@ -204,21 +204,22 @@ class Cell:
     settings: tuple[Setting, ...] = ()  # of the nuisance axes, to choose from; empty where there is nothing to tune
 
 
-class ExpandedSuite(Strict):
+@dataclass(frozen=True, slots=True)
+class ExpandedSuite:
     """A suite that has been read, checked and expanded."""
 
-    file: str = Field(description="name of the file it came from, without its folder")
-    options: tuple[str, ...] = Field((), description="of the command line, that changed what the file says")
+    file: str  # Name of the one it came from, without its folder
     info: Info
     axes: dict[str, tuple[Value, ...]]
-    cells: tuple[InstanceOf[Cell], ...]
+    cells: tuple[Cell, ...]
     data: DataSpec
+    options: tuple[str, ...] = ()  # of the command line, that changed what the file says
     tune: Tune | None = None
     facts: tuple[Hypothesis, ...] = ()
     goals: tuple[Goal, ...] = ()
-    resources: Resources = Field(default_factory=Resources)
+    resources: Resources = field(default_factory=Resources)
     notices: tuple[str, ...] = ()
-    excluded: tuple[tuple[str, str], ...] = Field((), description="(label, rule) of combinations that cannot be built")
+    excluded: tuple[tuple[str, str], ...] = ()  # (label, rule) of combinations that cannot be built
 
     def only(self, labels: Collection[str]) -> "ExpandedSuite":
         """The suite with some of its cells; hypotheses and goals about the others are left out.
@@ -234,12 +235,11 @@ class ExpandedSuite(Strict):
             raise SpecError(
                 [f'--cell "{label}": no cell of {self.file}{nearest(label, known)}{names}' for label in strange]
             )
-        return self.model_copy(
-            update={
-                "cells": tuple(known[label] for label in known if label in labels),
-                "facts": tuple(f for f in self.facts if f.axis is None and {f.value, f.against} <= set(labels)),
-                "goals": tuple(goal for goal in self.goals if goal.cell in labels),
-                "excluded": (),
-                "options": (*self.options, *(part for label in labels for part in ("--cell", label))),
-            }
+        return replace(
+            self,
+            cells=tuple(known[label] for label in known if label in labels),
+            facts=tuple(f for f in self.facts if f.axis is None and {f.value, f.against} <= set(labels)),
+            goals=tuple(goal for goal in self.goals if goal.cell in labels),
+            excluded=(),
+            options=(*self.options, *(part for label in labels for part in ("--cell", label))),
         )

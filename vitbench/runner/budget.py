@@ -29,7 +29,7 @@ def with_budgets(suite: ExpandedSuite, images_of: Callable[[DataSpec], int]) -> 
         return suite
     images, forward = by_identity(images_of), by_identity(approximate_flops)
     cells = [_with_images(cell, first, images, forward, suite.file) for cell in suite.cells]
-    return suite.model_copy(update={"cells": tuple(cells)})
+    return replace(suite, cells=tuple(cells))
 
 
 def _counts_flops(train: TrainTable) -> bool:
@@ -76,7 +76,7 @@ def with_matched_parameters(suite: ExpandedSuite) -> ExpandedSuite:
         if first and cell.train and cell.train.match == "parameters" else cell
         for cell in suite.cells
     ]  # fmt: skip
-    return suite.model_copy(update={"cells": tuple(cells)})
+    return replace(suite, cells=tuple(cells))
 
 
 MOST_HIDDEN = 1 << 20

@@ -225,4 +225,4 @@ def with_data(suite: ExpandedSuite, data: DataSpec) -> ExpandedSuite:
     """The suite with all cells on the data that were prepared (the suite's own, or the fallback in their place)."""
     drawn = by_identity(catalog.drawn_from)
     cells = tuple(replace(cell, data=drawn(cell.data, data)) for cell in suite.cells)
-    return suite.model_copy(update={"data": data, "cells": cells})
+    return replace(suite, data=data, cells=cells)

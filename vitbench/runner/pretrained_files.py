@@ -72,4 +72,4 @@ def with_pretrained_digests(suite: ExpandedSuite, *, planning: bool) -> Expanded
                 problems[f"{suite.file}: {cell.label}: train.pretrained: {problem}"] = None
     if problems:
         raise SpecError(problems)
-    return suite.model_copy(update={"cells": cells})
+    return replace(suite, cells=cells)
