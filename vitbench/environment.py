@@ -5,7 +5,6 @@ import functools
 import hashlib
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -141,6 +140,8 @@ def source_commit() -> tuple[str | None, bool | None]:
     """(commit, whether tracked files differ from it) of vitbench's checkout; None where it is not one."""
     if not (ROOT.parent / ".git").exists():
         return None, None
+    import subprocess
+
     git = ["git", "-C", str(ROOT.parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -414,6 +413,8 @@ def _on_disk(plugin: registry.Plugin, folder: Path) -> Path:
 
 def _run(arguments: Sequence[str]) -> None:
     """Run ``vitbench`` with some arguments: what it prints appears as it comes. It stops where this process ends."""
+    import subprocess
+
     from vitbench.store.processes import die_with_parent
 
     captured = sys.stdout is not sys.__stdout__  # such as a notebook's, which no other process can write to
