@@ -28,7 +28,7 @@ LAYERS = (
     {"components"},
     {"kernels"},
     {"store", "config", "registry", "component_facts", "environment", "streams", "errors", "memory", "options",
-     "own_source", "wording"},
+     "own_source", "processes", "wording"},
 )  # fmt: skip
 INTERFACE = {"api", "interactive", "stats", "vitbench"}
 """The package itself and its Python interface: lazy, and imported by plug-ins."""

@@ -415,7 +415,7 @@ def _run(arguments: Sequence[str]) -> None:
     """Run ``vitbench`` with some arguments: what it prints appears as it comes. It stops where this process ends."""
     import subprocess
 
-    from vitbench.store.processes import die_with_parent
+    from vitbench.processes import die_with_parent
 
     captured = sys.stdout is not sys.__stdout__  # such as a notebook's, which no other process can write to
     line = [sys.executable, "-m", "vitbench", *arguments]

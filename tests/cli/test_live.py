@@ -17,9 +17,9 @@ from tests.terminal import on_a_terminal
 from tests.test_security import hostile_study, steers
 from vitbench.cli.console import Terminal
 from vitbench.cli.live import _Bar, clock, view
+from vitbench.processes import start_time, wall_clock
 from vitbench.runner.watch import Snapshot, Watch
 from vitbench.store import Leases, StudyFolder
-from vitbench.store.processes import start_time, wall_clock
 
 GRID = {"attention": ("per_head", "sdpa", "triton"), "positions": ("learned", "none")}
 

@@ -18,13 +18,13 @@ import pytest
 
 from tests.report.builders import CellPlan, Plan, build
 from tests.runner.runs import VITBENCH, Runs, killed, until
+from vitbench.processes import MARK, lives, start_time, wall_clock
 from vitbench.runner.backends.backend import Backend
 from vitbench.runner.driver import Driver
 from vitbench.runner.session import Session
 from vitbench.store import Leases, StudyFolder
 from vitbench.store.files import publish
 from vitbench.store.leases import Owner
-from vitbench.store.processes import MARK, lives, start_time, wall_clock
 
 T = TypeVar("T")
 TRIAL = "0" * 20

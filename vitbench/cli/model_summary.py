@@ -24,8 +24,6 @@ from vitbench.config.reading import MOST_TRIALS, read_suite
 from vitbench.config.recipe import Mode
 from vitbench.config.shipped import UnknownSuite, names, suite_file
 from vitbench.errors import UserError
-from vitbench.runner.budget import with_matched_parameters
-from vitbench.runner.device_kind import device_kind
 from vitbench.wording import nearest
 
 if TYPE_CHECKING:
@@ -135,6 +133,9 @@ def _chosen(
     name: str, cell: str | None, overrides: Sequence[str], device: str, *, small: bool
 ) -> tuple[str, ModelSpec]:
     """Label and model that are asked for."""
+    from vitbench.runner.budget import with_matched_parameters
+    from vitbench.runner.device_kind import device_kind
+
     if name in PRESETS or of_timm(name):
         if cell or overrides or small:
             raise click.UsageError(f'"{name}" is a preset: --cell, --set and --small are of suites')

@@ -21,7 +21,7 @@ from vitbench.config.shipped import names, suite_file
 from vitbench.config.suite import ExpandedSuite
 from vitbench.config.suite_errors import TooManyTrials
 from vitbench.errors import UserError
-from vitbench.store.processes import sigterm_exits
+from vitbench.processes import sigterm_exits
 
 if TYPE_CHECKING:
     from vitbench.report.view import View

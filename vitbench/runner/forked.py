@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from vitbench.errors import UserError
-from vitbench.store.processes import die_with_parent, mark
+from vitbench.processes import die_with_parent, mark
 
 PRELOADED = ["__main__", "vitbench.runner.forked", "vitbench.runner.work", "vitbench.runner.forkserver"]
 """"__main__" too, which Python takes note of from 3.13.9 and 3.14.1 on: a process would otherwise import it by itself,

@@ -13,7 +13,7 @@ import signal
 # Optimisers and meta tensors import it on their first use, which takes a second or two, in each trial anew.
 import torch._dynamo  # noqa: F401
 
-from vitbench.store.processes import die_with_parent
+from vitbench.processes import die_with_parent
 
 die_with_parent(signal.SIGKILL)
 gc.collect()

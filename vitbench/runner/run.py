@@ -12,6 +12,7 @@ from vitbench.config.recipe import DataSpec
 from vitbench.config.suite import ExpandedSuite
 from vitbench.data import catalog
 from vitbench.data.catalog import Prepared
+from vitbench.processes import sigterm_exits
 from vitbench.runner.backends.backend import BackendOptions, Machines, Options
 from vitbench.runner.forked import forked
 from vitbench.runner.look_plan import wanted_in
@@ -24,7 +25,6 @@ from vitbench.store import Leases, Record, StudyError, StudyFolder, StudyInfo, T
 from vitbench.store.attempts import Attempt, standing
 from vitbench.store.leases import at_work
 from vitbench.store.packed import MOST
-from vitbench.store.processes import sigterm_exits
 from vitbench.store.study import study_folder
 from vitbench.wording import plural, printable
 

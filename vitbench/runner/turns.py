@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from vitbench.config.base import Strict
 from vitbench.errors import UserError
+from vitbench.processes import lives, machine_id, start_time
 from vitbench.store.files import write_atomically
-from vitbench.store.processes import lives, machine_id, start_time
 from vitbench.wording import printable
 
 if TYPE_CHECKING:

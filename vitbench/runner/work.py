@@ -24,10 +24,10 @@ from vitbench.environment import code_digest, fingerprint, source_commit
 from vitbench.memory import keep_freed_memory
 from vitbench.model.exactness import Incorrect, check
 from vitbench.model.weights import WeightsError
+from vitbench.processes import die_with_parent
 from vitbench.runner.messages import EnsembleValues, Reply, Request, Task
 from vitbench.runner.sharing import sharing
 from vitbench.store import State
-from vitbench.store.processes import die_with_parent
 from vitbench.timing.measure import alone, side_by_side
 from vitbench.training.checkpoint import Checkpointing, Interrupted
 from vitbench.training.loop import train, train_ensemble, tune

@@ -23,8 +23,8 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from vitbench.config.base import Strict
+from vitbench.processes import end_group, lives, machine_id, mark, start_time, wall_clock
 from vitbench.store.files import content, publish, write_atomically
-from vitbench.store.processes import end_group, lives, machine_id, mark, start_time, wall_clock
 
 INTERVAL_SECONDS = 10.0  # Time between two signs of life
 MAX_BYTES = 1 << 16  # Largest file of a lease

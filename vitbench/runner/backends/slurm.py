@@ -20,11 +20,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from vitbench.processes import die_with_parent
 from vitbench.runner.backends.backend import BackendError, BackendOptions
 from vitbench.runner.device_kind import device_kind
 from vitbench.runner.session import Session
 from vitbench.store import Leases, StudyFolder
-from vitbench.store.processes import die_with_parent
 from vitbench.wording import plural
 
 POLL_SECONDS = 1.0
