@@ -1,5 +1,6 @@
 """Several seeds of a cell as one program: each comes to what it comes to alone."""
 
+import functools
 import re
 from typing import Any
 
@@ -36,18 +37,29 @@ def alike(member: TrainValues | Diverged, alone: TrainValues) -> None:
     assert member.model_dump(exclude=other) == alone.model_dump(exclude=other)
 
 
+@functools.cache
+def digests() -> list[str]:
+    """Of the batches that a plain model sees with each seed."""
+    return [train(trial, CPU, silent).batches_digest for trial in trials(epochs=1, flip=True)]
+
+
 @pytest.mark.parametrize(("slot", "name"), COMPONENTS)
-def test_each_seed_comes_to_what_it_comes_to_alone(slot: str, name: str) -> None:
+def test_each_seed_comes_to_what_it_comes_to_alone_and_every_cell_sees_the_same_batches(slot: str, name: str) -> None:
     model = fitted(MODEL, slot, name)
     if reason := model.unsupported("cpu", "float32", True):
         pytest.skip(reason)
-    planned = trials(model, epochs=1)
-    if reason := planned[0].ensemble_problem():
-        with pytest.raises(ValueError, match=re.escape(reason)):
+    planned = trials(model, epochs=1, flip=True)
+    problem = planned[0].ensemble_problem()
+    if problem is None:
+        members = train_ensemble(planned, CPU, silent)
+    else:
+        with pytest.raises(ValueError, match=re.escape(problem)):
             train_ensemble(planned, CPU, silent)
-        return
-    for member, trial in [*zip(train_ensemble(planned, CPU, silent), planned, strict=True)][1:]:
-        alike(member, train(trial, CPU, silent))
+    for index, trial in [*enumerate(planned)][1 if problem is None else -1 :]:
+        alone = train(trial, CPU, silent)
+        assert alone.batches_digest == digests()[index]
+        if problem is None:
+            alike(members[index], alone)
 
 
 def test_all_but_mha_biases_and_batch_statistics_can_be_in_an_ensemble() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.components.cases import COMPONENTS
 from tests.small import DATA, MODEL, TRAIN, train_trial
 from tests.training.stages import CPU, silent
 from vitbench.config import DataSpec, TrainSpec
@@ -60,16 +59,6 @@ def test_the_same_trial_gives_the_same_numbers() -> None:
         assert one[field] == two[field]
     assert one["epochs"][0]["train_loss"] == two["epochs"][0]["train_loss"] != other["epochs"][0]["train_loss"]
     assert one["batches_digest"] != other["batches_digest"]
-
-
-def test_every_cell_sees_the_same_batches() -> None:
-    """Across all components of all slots that train on this machine."""
-    digests = set()
-    for slot, name in COMPONENTS:
-        model = MODEL.model_copy(update={slot: name})
-        if model.unsupported("cpu", "float32", True) is None and not model.conflicts():
-            digests.add(run(model=model, train=TRAIN.model_copy(update={"flip": True})).batches_digest)
-    assert len(digests) == 1
 
 
 def test_without_validation_there_is_none() -> None:
