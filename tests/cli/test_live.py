@@ -4,6 +4,7 @@ import io
 import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,19 +149,21 @@ def test_a_pipe_gets_it_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [60, 120])
-def test_a_running_study_is_followed_to_its_end(runs: Runs, tmp_path: Path, width: int) -> None:
-    """A driver in a process of its own, a terminal in another."""
+def test_a_running_study_is_followed_to_its_end(runs: Runs, tmp_path: Path) -> None:
+    """A driver in a process of its own, two terminals in others."""
     slow = runs.plugin("time.sleep(0.5)")  # each step: longer than a look takes beside other work
     driver = runs.start(*slow, "--set", 'axes.mlp=["gelu", "faulty"]', "--set", "train.seeds=[0, 1]")
     until((runs.study / "study.json").exists, "no study in time")
-    status, written = on_a_terminal(tmp_path, width, "status", str(runs.study), "--follow")
-    assert driver.wait(timeout=60) == 0 and status == 0
-    frames = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written)
-    assert re.search(r"\b0:0\d  \S+, seed [01]", frames), "what ran, and for how long"
-    assert "1 running" in frames and "ended" in frames and "4 ok" in frames
-    lines = [line.rstrip("\r") for line in frames.split("\n")]
-    assert [line for line in lines if "\r" not in line and len(line) > width] == []
+    widths = (60, 120)
+    with ThreadPoolExecutor() as pool:
+        seen = [*pool.map(lambda width: on_a_terminal(tmp_path, width, "status", str(runs.study), "--follow"), widths)]
+    assert driver.wait(timeout=60) == 0
+    for width, (status, written) in zip(widths, seen, strict=True):
+        frames = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written)
+        assert status == 0 and re.search(r"\b0:0\d  \S+, seed [01]", frames), "what ran, and for how long"
+        assert "1 running" in frames and "ended" in frames and "4 ok" in frames
+        lines = [line.rstrip("\r") for line in frames.split("\n")]
+        assert [line for line in lines if "\r" not in line and len(line) > width] == []
 
 
 def test_a_plan_that_grows_is_seen_to_grow(tmp_path: Path) -> None:
