@@ -13,10 +13,9 @@ import psutil
 import pytest
 
 import vitbench
-from tests.bad_input import process
 from tests.conftest import REPOSITORY
 from tests.report.builders import CellPlan, build, factorial
-from tests.runner.runs import records_of, until
+from tests.runner.runs import here, records_of, until
 from tests.small import SUITE, record
 from vitbench import interactive
 from vitbench.config.reading import read_suite
@@ -77,7 +76,7 @@ def test_a_script_runs_a_study_of_its_own_component_and_extends_it(tmp_path: Pat
     assert len(of_mine) == 5, "records have the digest of the component's text"
 
     made_by = StudyFolder.read(tmp_path / "results" / "mine").info.commands[0]
-    again = process(tmp_path, *made_by, "--results", "by-command")
+    again = here(*made_by, "--results", "by-command", cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     assert losses(records_of(tmp_path / "by-command")) == losses(by_script)
 
@@ -119,6 +118,7 @@ def test_a_run_stops_where_its_script_is_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_seeds_are_added_to_those_that_a_study_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interactive, "_run", lambda line: here(*line))
     study = vitbench.Suite(
         "mine", model={"image_size": 16, "patch_size": 4, "dim": 32, "depth": 1, "heads": 2},
         data={"name": "synthetic", "resize": 16, "train_images": 100, "test_images": 50},
