@@ -74,12 +74,12 @@ def test_a_suite_gives_the_same_bits_on_this_machine_and_as_jobs(runs: Runs) -> 
     runs.complete(*arguments)
     expected = results(runs)
     runs.study = runs.folder / "as-jobs"
-    jobs = runs.run(*arguments, *JOBS)
+    jobs = runs.run_here(*arguments, *JOBS)
     assert jobs.returncode == 0 and "submitted 2 local jobs" in jobs.stdout, jobs.stdout + jobs.stderr
     assert results(runs) == expected and len(expected) == 3
     assert runs.states() == {"ok": 3} and len(runs.pids()) == 2 * 3
     assert {r.environment.threads for r in runs.records() if r.environment} == {1}
-    again = runs.run(*arguments, *JOBS)
+    again = runs.run_here(*arguments, *JOBS)
     assert again.returncode == 0 and "submitted" not in again.stdout and len(runs.pids()) == 2 * 3
 
 
@@ -113,8 +113,7 @@ def test_f11_ctrl_c_ends_the_study_and_either_backend_goes_on(
     assert runs.states() == {"ok": 2, "interrupted": 2}
     assert list((runs.study / "leases").iterdir()) == []
     (runs.folder / "hold").unlink()
-    done = (runs.run if then == "slurm" else runs.run_here)(*arguments, *BACKENDS[then])
-    assert done.returncode == 0, done.stdout + done.stderr
+    runs.complete(*arguments, *BACKENDS[then])
     assert runs.states() == {"ok": 4, "interrupted": 2} and len(runs.pids()) == 4
     assert all(record in runs.records() for record in finished), "what had finished is left alone"
 
@@ -189,25 +188,23 @@ def test_jobs_outlive_their_submitter_and_the_command_given_again_waits_for_them
 @slow
 def test_a_tuned_suite_is_planned_again_and_its_seeds_are_trained_by_jobs(runs: Runs) -> None:
     runs.suite.write_text(TUNED.replace('positions = ["learned", "none"]', 'positions = ["learned"]'))
-    done = runs.run(*ONE_CPU, *JOBS, "--workers", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed = runs.complete(*ONE_CPU, *JOBS, "--workers", "1")
     study = StudyFolder.read(runs.study)
     spans = [(r.started_at.timestamp(), r.seconds) for of_trial in study.records().values() for r in of_trial]
     at_once = [sum(start <= at < start + seconds for start, seconds in spans) for at, _ in spans]
     assert max(at_once) == 1, "a job trains one at a time, whatever it sees of the machine"
     assert len(study.info.commands) == 1 and "--only" not in study.info.commands[0], "the user's command, not the jobs'"
     assert Counter(p.trial.kind for p in study.info.trials) == {"tune": 4, "train": 2} and not study.info.untuned
-    assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in done.stdout
+    assert runs.states() == {"ok": 6} and "6 trials: 6 ok" in printed
 
 
 @slow
 def test_each_look_is_shared_out_among_jobs(runs: Runs) -> None:
     """Jobs run what is planned when they begin: what results ask for further is submitted by whoever waits for them."""
     looks = ("--set", "train.seeds={ at_most = 8, looks = [4, 8] }", "--set", 'axes.norm=["pre", "post"]')
-    done = runs.run(*looks, *ONE_CPU, *JOBS)
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed = runs.complete(*looks, *ONE_CPU, *JOBS)
     assert runs.states() == {"ok": 16}, "a difference of untrained models is open to the last"
-    assert done.stdout.count("submitted 2 local jobs") == 2, done.stdout
+    assert printed.count("submitted 2 local jobs") == 2, printed
 
 
 def refused(*arguments: str) -> str:
