@@ -17,7 +17,7 @@ from typing import TypeVar, cast
 import pytest
 
 from tests.report.builders import CellPlan, Plan, build
-from tests.runner.runs import VITBENCH, Runs, killed, until
+from tests.runner.runs import VITBENCH, Runs, here, killed, until
 from vitbench.processes import MARK, lives, start_time, wall_clock
 from vitbench.runner.backends.backend import Backend
 from vitbench.runner.driver import Driver
@@ -293,7 +293,7 @@ def test_f27_an_ok_result_is_kept_beside_a_failure_of_another_driver(runs: Runs)
     first.send_signal(signal.SIGCONT)
     assert first.wait(timeout=120) == 0, runs.log.read_text()
     assert runs.states() == {"timeout": 1, "ok": 1}
-    assert "1 ok" in runs.vitbench("status", str(runs.study)).stdout
+    assert "1 ok" in here("status", str(runs.study)).stdout
 
 
 @pytest.mark.slow
