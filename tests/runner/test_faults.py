@@ -21,7 +21,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import wants_compiler
-from tests.runner.runs import Runs, all_end, busy, descendants, here, killed, living, until
+from tests.runner.runs import Runs, all_end, busy, descendants, here, killed, living, sets, until
 from tests.small import train_trial
 from vitbench.analysis.timings import BESIDE, instability
 from vitbench.store import Record, StudyFolder, TimeValues, TrainValues
@@ -96,14 +96,17 @@ def test_f05_the_number_of_tries_is_the_suites_and_the_report_shows_it(runs: Run
 
 
 @QUIET
-@pytest.mark.parametrize("stuck", ["time.sleep(600)", IN_C], ids=["python", "c"])
-def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs, stuck: str) -> None:
-    body = f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {stuck}"
-    done = runs.run_here(*runs.plugin(body), *ALONE, "--set", "suite.timeout_s=3.0")
-    (record,) = runs.records()
-    assert done.returncode == 1 and record.state == "timeout" and "still running after 3 s" in record.reason
-    assert 10 <= record.seconds - 3 <= 12 + 3, "10 s of grace and 2 s; 3 more for a machine that is busy with tests"
-    assert not living(runs.pids())
+def test_f06_hung_trial_is_killed_after_its_grace_whatever_it_ignores(runs: Runs) -> None:
+    """Two at once: one sleeps in Python, the other, of 16 channels, is stuck in C."""
+    stuck = f"hidden.shape[-1] == 4 * 16 and exec({IN_C!r}); time.sleep(600)"
+    plugin, both = runs.plugin(f"signal.signal(signal.SIGTERM, signal.SIG_IGN); {stuck}"), sets("axes.dim=[16, 32]")
+    done = runs.run_here(*plugin, *ALONE, *both, "--workers", "2", "--set", "suite.timeout_s=3.0")
+    records = runs.records()
+    assert done.returncode == 1 and {r.trial.model.dim for r in records} == {16, 32} and len(records) == 2
+    for record in records:
+        assert record.state == "timeout" and "still running after 3 s" in record.reason
+        assert 10 <= record.seconds - 3 <= 12 + 3, "10 s of grace and 2 s; 3 more for a machine that is busy with tests"
+    assert len(runs.pids()) == 2 and not living(runs.pids())
 
 
 @QUIET
@@ -475,9 +478,9 @@ def test_f37_what_waits_for_a_device_says_for_whom_and_status_shows_it(runs: Run
     second = other.start(*timing)
     sentence = f"in use by process {first.pid}, for {runs.study}"
     until(lambda: f"waiting for cpu: {sentence}" in other.log.read_text(), "it does not say for whom it waits")
-    status = " ".join(other.vitbench("status", str(other.study)).stdout.split())
+    status = " ".join(here("status", str(other.study)).stdout.split())
     assert re.search(rf"waiting: process {second.pid} has waited \d+ s for cpu, {sentence}", status), status
-    assert "waiting" not in runs.vitbench("status", str(runs.study)).stdout
+    assert "waiting" not in here("status", str(runs.study)).stdout
     third = other.run(*timing, "--no-wait")
     assert third.returncode == 2 and sentence in " ".join(third.stderr.split()) and "--no-wait" in third.stderr
     (runs.folder / "go").touch()
