@@ -98,6 +98,8 @@ def test_the_smallest_effect_is_shown_with_the_power_that_was_wanted() -> None:
         assert power(smallest_effect(n, comparisons, 0.5), n, comparisons) == pytest.approx(0.5)
     assert smallest_effect(3, 1) == math.inf
     assert smallest_effect(5, 7) == math.inf
+    assert smallest_effect(4, 1e6, paired=True) == planning.LARGEST_EFFECT, "it can be shown, but hardly ever"
+    assert smallest_effect(5, 1, 0.01) == 0, "found as often without any effect"
 
 
 @pytest.mark.parametrize("pairs", [False, True])

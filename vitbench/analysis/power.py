@@ -91,8 +91,10 @@ def smallest_effect(
     permutation: bool = False,
 ) -> float:  # fmt: skip
     """The smallest effect that n seeds show with the wanted power; infinite where none, however large, can be shown."""
-
-    return _least(lambda effect: power(effect, n, comparisons, alpha, paired=paired, permutation=permutation), wanted)
+    if not reachable(n, comparisons, alpha, paired=paired, permutation=permutation):
+        return math.inf
+    least = _least(lambda effect: power(effect, n, comparisons, alpha, paired=paired, permutation=permutation), wanted)
+    return min(least, LARGEST_EFFECT)
 
 
 def smallest_margin(n: int, comparisons: float = 1, alpha: float = ALPHA, *, paired: bool = False) -> float:
@@ -100,12 +102,11 @@ def smallest_margin(n: int, comparisons: float = 1, alpha: float = ALPHA, *, pai
 
     In standard deviations of the difference of two runs; infinite where there are too few seeds for any.
     """
-
     return _least(lambda margin: equality_power(0.0, margin, n, comparisons, alpha, paired=paired), POWER)
 
 
 def _least(power_of: Callable[[float], float], wanted: float) -> float:
-    """The size with the wanted power, which grows with it; infinite where even the largest size has less.
+    """The size with the wanted power, which grows with it; 0 where none has less, infinite where the largest has less.
 
     By false position on normal deviates, in which a power is almost a straight line. Source: Dowell and Jarratt 1971, A
     modified regula falsi method for computing the root of an equation (the Illinois method).
@@ -116,8 +117,8 @@ def _least(power_of: Callable[[float], float], wanted: float) -> float:
 
     ends = {reached: (size, surplus(size)) for reached, size in ((False, 0.0), (True, LARGEST_EFFECT))}
     size, beyond = ends[True]
-    if beyond < 0:
-        return math.inf
+    if beyond < 0 or ends[False][1] >= 0:
+        return math.inf if beyond < 0 else 0.0
     reached: bool | None = None
     while abs(beyond) > CLOSE:
         (low, below), (high, above) = ends[False], ends[True]
