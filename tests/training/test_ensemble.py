@@ -39,7 +39,7 @@ def alike(member: TrainValues | Diverged, alone: TrainValues) -> None:
 
 @functools.cache
 def digests() -> list[str]:
-    """Of the batches that a plain model sees with each seed."""
+    """Digests of the batches that a plain model sees, one for each seed."""
     return [train(trial, CPU, silent).batches_digest for trial in trials(epochs=1, flip=True)]
 
 
