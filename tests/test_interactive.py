@@ -118,6 +118,7 @@ def test_a_run_stops_where_its_script_is_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_seeds_are_added_to_those_that_a_study_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # That it starts a process is seen above; a failure of this command leaves the seeds as they were.
     monkeypatch.setattr(interactive, "_run", lambda line: here(*line))
     study = vitbench.Suite(
         "mine", model={"image_size": 16, "patch_size": 4, "dim": 32, "depth": 1, "heads": 2},

@@ -1,5 +1,6 @@
 """Trials of several stages: what they come to, and interrupting them in one or another."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,12 @@ def discard(path: Path) -> None:
     """Remove a trial's checkpoints, as its driver does once its result is safe."""
     for file in path.parent.glob(f"{path.stem}*{path.suffix}"):
         file.unlink()
+
+
+def changes_nothing(trial: TrainTrial, steps: Iterable[int], folder: Path) -> None:
+    """Assert that a trial comes to the same whichever of some steps it is interrupted in, and leaves no checkpoint."""
+    whole, path = results(train(trial, CPU, silent)), folder / "trial.safetensors"
+    for at in steps:
+        assert results(resumed(trial, at, path)) == whole, at
+        discard(path)
+        assert not list(folder.iterdir())

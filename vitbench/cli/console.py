@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
-"""What a terminal obeys or cannot encode: control characters, but for tabs and line breaks, and lone surrogates."""
+"""Control characters other than tab and line break, which a terminal obeys; lone surrogates, which it cannot encode."""
 
 TURNING = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks that turn the direction of what follows, so that it reads as something else (CVE-2021-42574)."""
