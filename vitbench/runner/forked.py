@@ -22,7 +22,7 @@ from typing import Any
 from vitbench.errors import UserError
 from vitbench.processes import die_with_parent, mark
 
-PRELOADED = ["__main__", "vitbench.runner.forked", "vitbench.runner.work", "vitbench.runner.forkserver"]
+PRELOADED = ["__main__", "vitbench.runner.forkserver"]
 """"__main__" too, which Python takes note of from 3.13.9 and 3.14.1 on: a process would otherwise import it by itself,
 from files that may have changed since."""
 
