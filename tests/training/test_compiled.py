@@ -19,6 +19,12 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> None:
+    """Other tests of this process may have compiled the same code, for any batch size."""
+    torch.compiler.reset()
+
+
 def test_compiled_training_is_training() -> None:
     plain, compiled = (
         train(train_trial(train=TRAIN.model_copy(update={"compile": c, "epochs": 2})), CPU, silent)
@@ -29,7 +35,6 @@ def test_compiled_training_is_training() -> None:
 
 
 def test_a_compiled_model_is_timed() -> None:
-    torch.compiler.reset()  # the evaluation of the test above has compiled the same code, for any batch size
     trial = time_trial(protocol=TimeSpec(rounds=1, warmup=2, iterations=5, compile=True))
     first_ms = alone(trial, CPU).first_ms
     samples = side_by_side(trial, [trial], CPU, 0).samples[trial.id]
