@@ -288,7 +288,6 @@ def heat_map(view: View) -> Table | None:
     }
     caption = f"Speed as a multiple of that of {bases.pop()}, timed beside it: above 1 is faster."
     caption += " Faster or slower, in words, where it is shown after correction for all comparisons."
-    caption += " Shaded by the ratio, except where an unstable timing has no verdict."
     caption += f" {UNSTABLE}: unstable timing." if any(each.unstable for each in timings) else ""
     caption += f" The first {MOST} of {plural(len(rows), 'setting')} are shown." if len(rows) > MOST else ""
     speeds = table(lines, set(columns), columns=["setting", *columns], caption=escape(caption))
