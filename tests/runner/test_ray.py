@@ -213,7 +213,7 @@ def test_without_ray_the_launcher_says_what_to_install(runs: Runs, monkeypatch: 
 def test_a_study_begun_here_continued_under_ray_and_finished_here_is_that_of_one_place(
     runs: Runs, cluster: RayNodes, tmp_path: Path
 ) -> None:
-    """Bit by bit."""
+    """Its values are equal bit by bit."""
     arguments = [*runs.plugin("pass"), *FAULTY, *ONE_CPU, "--set", "train.epochs=2", "--set", "model.dropout=0.1",
                  "--set", 'axes.attention=["sdpa", "batched"]', "--set", "train.implementations=all"]  # fmt: skip
     for count, place in ((1, []), (2, on(cluster)), (3, [])):
