@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -28,16 +28,21 @@ DIGITS = 9  # Decimals of accuracies that are compared: what is equal but for th
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of cells in one quantity, measured in one way."""
+    """Costs of the cells of one device and environment in one quantity, measured in one way, and their accuracies."""
 
+    group: Group  # whose accuracies
     title: str  # what was measured, for captions
     slug: str  # as part of a file's name
     quantity: str  # :data:`THROUGHPUT`, of which more is better, or :data:`MEMORY`, of which less is
-    cells: pd.DataFrame  # cell → value, low, high (the ends of its bar), marked (whether it is not to be relied on)
+    # cell → value, low, high (the ends of its bar), marked (whether it is not to be relied on). Once weighed, the most
+    # accurate cell first, also its accuracy; whether it is on the front by the estimates, and as far as that is known
+    cells: pd.DataFrame
     statistic: str  # what the value is, in words
     ends: str  # what the ends of a bar are, as a column's name
     how: str = ""  # by what one is shown to cost less than another, in words; empty where nothing shows it
     seeds: pd.DataFrame | None = None  # cell → the value with each seed; None for timings
+    apart: bool = False  # whether any two of the costs are shown to differ
+    sure: bool = False  # whether the uncertainty of the costs is known
 
     @property
     def cheap(self) -> bool:
@@ -59,27 +64,14 @@ class Costs:
         return CostSamples(ends.min(axis=1), ends.max(axis=1), repeated)
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """Cells of one device and environment, with their accuracies and one of their costs."""
-
-    group: Group  # whose accuracies
-    costs: Costs  # of these and perhaps other cells
-    # cell → columns of its cost and its accuracy; whether it is on the front by the estimates, and whether it is as far
-    # as that is known. The most accurate first
-    cells: pd.DataFrame
-    apart: bool  # whether any two of the costs are shown to differ
-    sure: bool  # whether the uncertainty of the costs is known
-
-
-def weighed(view: View) -> Iterator[Weighed]:
+def weighed(view: View) -> Iterator[Costs]:
     """Accuracy against each cost of each device that trained, as far as two cells or more have both."""
     for group in view.groups:
         gains = _gains(view, group)
         for costs in _costs(view, group):
             cells = gains.join(costs.cells.dropna(subset=[VALUE]), how="inner")
             if len(cells) > 1:
-                yield _judged(group, costs, cells.loc[[cell for cell in view.cells if cell in cells.index]])
+                yield _judged(costs, cells.loc[[cell for cell in view.cells if cell in cells.index]])
 
 
 def _gains(view: View, group: Group) -> pd.DataFrame:
@@ -97,7 +89,7 @@ def _gains(view: View, group: Group) -> pd.DataFrame:
     return gains[[MEAN, STD, POOLED, SURVIVED]]
 
 
-def _judged(group: Group, costs: Costs, cells: pd.DataFrame) -> Weighed:
+def _judged(costs: Costs, cells: pd.DataFrame) -> Costs:
     """The front of some cells. One whose cost is marked is not judged, and surpasses none."""
     counted = cells[~cells[MARKED].astype(bool)]
     names, gain = [str(cell) for cell in counted.index], counted[MEAN].round(DIGITS).to_numpy(np.float64)
@@ -109,7 +101,7 @@ def _judged(group: Group, costs: Costs, cells: pd.DataFrame) -> Weighed:
     standing = dict(zip(names, judged, strict=True))
     cells[BEST], cells[STANDING] = cells.index.isin(best), [standing.get(str(cell), UNSTABLE) for cell in cells.index]
     cells = cells.sort_index(kind="stable").sort_values(MEAN, ascending=False, kind="stable")
-    return Weighed(group, costs, cells, distinguishable(measured), sure)
+    return replace(costs, cells=cells, apart=distinguishable(measured), sure=sure)
 
 
 def _costs(view: View, group: Group) -> Iterator[Costs]:
@@ -118,20 +110,20 @@ def _costs(view: View, group: Group) -> Iterator[Costs]:
     largest = {g.dtype: g.batch_size for g in sorted(timed, key=lambda g: g.batch_size)}
     settings = [g for g in timed if g.batch_size == largest[g.dtype] and len(view.timed(g))]
     for setting in settings:
-        yield from _of_timings(view, setting)
+        yield from _of_timings(view, group, setting)
     if not settings:
         yield from _of_training(view, group)
 
 
-def _of_timings(view: View, group: TimeGroup) -> Iterator[Costs]:
+def _of_timings(view: View, group: Group, setting: TimeGroup) -> Iterator[Costs]:
     """Throughput with the interval of its latency, memory over the processes."""
-    rows = view.timed(group).drop_duplicates("cell").set_index("cell")
+    rows = view.timed(setting).drop_duplicates("cell").set_index("cell")
     an_ms = rows["images_per_s"] * rows["latency_ms_p50"]
     cells = pd.DataFrame({
         VALUE: rows["images_per_s"], LOW: an_ms / rows["latency_ms_high"], HIGH: an_ms / rows["latency_ms_low"],
         MARKED: rows["unstable"] != "",
     })  # fmt: skip
-    yield Costs(group.title, group.slug, THROUGHPUT, cells, "that of the median latency", INTERVAL,
+    yield Costs(group, setting.title, setting.slug, THROUGHPUT, cells, "that of the median latency", INTERVAL,
                 "by intervals that do not overlap")  # fmt: skip
     of_trial = view.processes.groupby("trial_id")["peak_memory_mib"].agg(["median", "min", "max"])
     memory = of_trial.reindex(rows["trial_id"]).set_axis(rows.index)
@@ -143,7 +135,7 @@ def _of_timings(view: View, group: TimeGroup) -> Iterator[Costs]:
         MARKED: False,
     })  # fmt: skip
     statistic = "of a process that each had to itself" if alone.all() else "the median over processes"
-    yield Costs(group.title, group.slug, MEMORY, cells, statistic, RANGE)
+    yield Costs(group, setting.title, setting.slug, MEMORY, cells, statistic, RANGE)
 
 
 def _of_training(view: View, group: Group) -> Iterator[Costs]:
@@ -162,7 +154,7 @@ def _of_training(view: View, group: Group) -> Iterator[Costs]:
         cells.loc[alone, [LOW, HIGH]] = np.nan
         several = not alone.all()
         yield Costs(
-            f"training on {group.device}", f"training-{group.device}", quantity, cells,
+            group, f"training on {group.device}", f"training-{group.device}", quantity, cells,
             "the median over seeds" if several else "of one run", RANGE,
             f"with each of the {plural(values.shape[1], 'seed')} that both have" if several else "", values,
         )  # fmt: skip
@@ -198,40 +190,40 @@ def section(view: View, files: Files) -> list[Block]:
     if view.task_axes:  # accuracy in one task buys nothing in another
         axes = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
         return [Md(f"Not shown: cells classify different images or classes ({axes}).")]
-    blocks = [block for each in weighed(view) for block in _front(view, files, each)]
+    blocks = [block for costs in weighed(view) for block in _front(view, files, costs)]
     return blocks or [Md("Not shown: fewer than two cells of one device have both an accuracy and a cost.")]
 
 
-def _front(view: View, files: Files, each: Weighed) -> list[Block]:
+def _front(view: View, files: Files, costs: Costs) -> list[Block]:
     """One front: a picture where costs tell cells apart, else a sentence; then the table of its cells."""
-    costs, cells = each.costs, each.cells
-    marked, drawn = int(cells[MARKED].sum()), len(cells) >= FEWEST and (each.apart or not each.sure)
+    cells = costs.cells
+    marked, drawn = int(cells[MARKED].sum()), len(cells) >= FEWEST and (costs.apart or not costs.sure)
     unstable = f"{marked:,} of {plural(len(cells), 'cell')}"
     facts = {
-        "title": f"Test accuracy{each.group.on} against {costs.quantity}, {costs.title}",
+        "title": f"Test accuracy{costs.group.on} against {costs.quantity}, {costs.title}",
         "quantity": costs.quantity,
         "statistic": costs.statistic,
         "how": costs.how,
         "also": (ONE_ACCURACY if cells[POOLED].any() else "")
         + (UNSTABLE_CELLS.format(marked=unstable, hollow=" (hollow)" if drawn else "") if marked else ""),
     }
-    if each.sure and not each.apart:
+    if costs.sure and not costs.apart:
         low, high = (_amount(costs, float(end)) for end in (cells[VALUE].min(), cells[VALUE].max()))
         need = f"{'need less' if costs.cheap else 'have more'} {costs.quantity}"
         return [escape(ALIKE.format(**facts, need=need, ends=f"{low} to {high} {UNIT[costs.quantity]}"))]
     more, less = ("needs more", "needs no more") if costs.cheap else ("is slower", "is no slower")
-    reading = FRONT.format(more=more, less=less, how=costs.how) if each.sure else ESTIMATED
+    reading = FRONT.format(more=more, less=less, how=costs.how) if costs.sure else ESTIMATED
     listed = (cells if len(cells) <= LISTED else cells[cells[BEST] | (cells[STANDING] == PERHAPS)])[:LISTED]
     left = len(cells) - len(listed)
     caption = WEIGHED.format(**facts, dashed=" (dashed)" if drawn and cells[BEST].sum() > 1 else "")
-    first = files.picture(_picture(view, each, caption)) if drawn else escape(caption)
+    first = files.picture(_picture(view, costs, caption)) if drawn else escape(caption)
     rest = f" {plural(left, 'more cell')}: see the figure's CSV." if left and drawn else ""
-    return [first, _table(view, each, listed), escape(f"{reading}{rest}")]
+    return [first, _table(view, costs, listed), escape(f"{reading}{rest}")]
 
 
-def _picture(view: View, each: Weighed, caption: str) -> Picture:
+def _picture(view: View, costs: Costs, caption: str) -> Picture:
     """The picture of a front: the cells on it, and as many others as can be told apart, the most accurate first."""
-    costs, cells = each.costs, each.cells
+    cells = costs.cells
     axis = view.telling[0] if view.factorial and view.telling else ""
     ordered = cells.sort_values([BEST, VALUE], ascending=[False, costs.cheap], kind="stable")
     drawn = pd.concat([ordered[ordered[BEST]], cells[~cells[BEST]]])[: max(MOST, int(cells[BEST].sum()))]
@@ -250,12 +242,11 @@ def _picture(view: View, each: Weighed, caption: str) -> Picture:
     )  # fmt: skip
     caption += f" Of {len(cells):,} cells the {len(drawn):,} best are drawn." if len(drawn) < len(cells) else ""
     alt = f"Plot of test accuracy against {costs.quantity}, {costs.title}"
-    return Picture(f"front-{costs.quantity.replace(' ', '-')}-{costs.slug}{each.group.slug}", chart, alt, caption)
+    return Picture(f"front-{costs.quantity.replace(' ', '-')}-{costs.slug}{costs.group.slug}", chart, alt, caption)
 
 
-def _table(view: View, each: Weighed, cells: pd.DataFrame) -> Table:
-    costs, lines = each.costs, list[dict[str, Md]]()
-    ends = f"{costs.ends} ({UNIT[costs.quantity]})"
+def _table(view: View, costs: Costs, cells: pd.DataFrame) -> Table:
+    lines, ends = list[dict[str, Md]](), f"{costs.ends} ({UNIT[costs.quantity]})"
     for cell, row in cells.to_dict("index").items():
         mark, doubt = f" {SURVIVORS}" if row[SURVIVED] else "", f" {UNSTABLE}" if row[MARKED] else ""
         amounts = [_amount(costs, row[end]) for end in (LOW, HIGH) if math.isfinite(row[end])]
