@@ -173,14 +173,12 @@ def csv(frame: pd.DataFrame, stream: TextIO) -> None:
     A ``'`` goes before text that begins with one of ``= + - @``, a tab or a carriage return (CWE-1236).
     """
     safe = frame.copy(deep=False)
-    parts = [slice(start, start + PART) for start in range(0, len(frame) or 1, PART)]
     for place in range(safe.shape[1]):
         column = safe.iloc[:, place]
-        if column.dtype.kind not in "biufc" and not all(_is_plain(column.iloc[part]) for part in parts):
+        if column.dtype.kind not in "biufc" and not _is_plain(column):
             safe.isetitem(place, list(column.map(_as_text, na_action="ignore")))
     safe.columns = pd.Index([str(_as_text(name)) for name in safe.columns])
-    for part in parts:
-        safe.iloc[part].to_csv(stream, index=False, header=not part.start, lineterminator="\n", float_format="%.10g")
+    safe.to_csv(stream, index=False, chunksize=PART, lineterminator="\n", float_format="%.10g")
 
 
 def _is_plain(column: "pd.Series[Any]") -> bool:
