@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from base64 import b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from vitbench.errors import UserError
-from vitbench.report.document import Block, Document, Figure, Forest
+from vitbench.report.document import Document, Figure, Forest
 from vitbench.report.figures.charts import Chart, Draw, Drawn, Picture, Tiles, drawn
 from vitbench.report.figures.colours import alone
 from vitbench.report.formats import html, markdown
@@ -51,10 +51,6 @@ class Files:
         files, made = self._chart(picture.name, picture.chart)
         alt = printable(picture.alt)
         return Figure(files["PNG"], alt, escape(picture.caption), files, lambda: made().svg)
-
-    def pictures(self, wanted: Sequence[Picture]) -> list[Block]:
-        """Add some pictures."""
-        return [*map(self.picture, wanted)]
 
     def forest(self, name: str, forest: Forest) -> Forest:
         """Add a forest plot as ``figures/<name>.png``, ``.svg`` and ``.csv``; returns it with their paths."""

@@ -42,7 +42,7 @@ class Part(NamedTuple):
     """A section of the report."""
 
     title: str  # its heading
-    blocks: Callable[[View, Files], list[Block]]  # makes its blocks; where there are none it is left out
+    blocks: Callable[[View, Files], Iterable[Block]]  # makes its blocks; where there are none it is left out
     folded: bool = False  # whether a page shows its title alone until a reader opens it
 
 
@@ -114,9 +114,9 @@ def compose(view: View, files: Files, titles: Collection[str] | None = None) -> 
     """
     sections, name = [], view.study.info.suite.name.replace("-", " ").replace("_", " ")
     for part in PARTS if titles is None else [part for part in PARTS if part.title in titles]:
-        sections.append(Section(part.title, part.blocks(view, files), part.folded))
+        sections.append(Section(part.title, [*part.blocks(view, files)], part.folded))
         view.hand_back()
-    return Document(name[:1].upper() + name[1:], summary.opening(view), [each for each in sections if each.blocks])
+    return Document(name[:1].upper() + name[1:], [*summary.opening(view)], [each for each in sections if each.blocks])
 
 
 def studies_in(folder: Path) -> list[Path]:

@@ -317,9 +317,9 @@ class View:
                 groups.append(Group(device, key, letter, label, conclusions.get((device, key))))
         return groups
 
-    def by_group(self, blocks: Callable[[Group], list[Block]]) -> list[Block]:
+    def by_group(self, blocks: Callable[[Group], Iterable[Block]]) -> list[Block]:
         """Each group's blocks, headed by the group's name if there are several groups."""
-        parts = [(group, blocks(group)) for group in self.groups]
+        parts = [(group, [*blocks(group)]) for group in self.groups]
         return [block for group, part in parts if part for block in (*group.heading, *part)]
 
     @cached_property

@@ -1,6 +1,6 @@
 """Explained page: an explanation as a page of its own, or as a part of its study's report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -49,27 +49,27 @@ def render_explanation(
     groups = pictures.sections([ShownModel(explanation)])
     if epochs:
         groups["Training"] = [PictureGroup("", [training(epochs)])]
-    sections = [Section(heading, _drawn(some, files)) for heading, some in groups.items()]
+    sections = [Section(heading, [*_drawn(some, files)]) for heading, some in groups.items()]
     if missing := [*pictures.missing(explanation), *_no_training(epochs)]:
         sections.append(Section(MISSING, [Bullets(missing)]))
     return files.write(out, Document(f"What a model looks at: {title}", [pictures.about(explanation)], sections))
 
 
-def of_study(view: View, files: Files) -> list[Block]:
+def of_study(view: View, files: Files) -> Iterator[Block]:
     """The explanations that a study keeps, of the first ``MOST`` of its trials that have one, beside one another."""
     models, unread, number = _kept(view)
     if not number:
-        return []
+        return
     texts = {model.name: pictures.about(model.explanation) for model in models}
     texts |= {name: Md(f"Its explanation cannot be read: {escape(why)}.") for name, why in unread.items()}
-    blocks: list[Block] = [Md(MADE), Bullets([Md(f"**{escape(name)}.** {text}") for name, text in texts.items()])]
+    yield from (Md(MADE), Bullets([Md(f"**{escape(name)}.** {text}") for name, text in texts.items()]))
     if number > MOST:
-        blocks.append(Md(f"Of {plural(number, 'explanation')} the first {MOST} are shown."))
+        yield Md(f"Of {plural(number, 'explanation')} the first {MOST} are shown.")
     if models:
         for heading, groups in pictures.sections(models, MOST_MAPS).items():
-            blocks += [Heading(heading), *_drawn(groups, files)]
-    missing = [Md(f"{escape(model.name)}: {line}") for model in models for line in pictures.missing(model.explanation)]
-    return [*blocks, Heading(MISSING), Bullets(missing)] if missing else blocks
+            yield from (Heading(heading), *_drawn(groups, files))
+    if missing := [Md(f"{escape(m.name)}: {line}") for m in models for line in pictures.missing(m.explanation)]:
+        yield from (Heading(MISSING), Bullets(missing))
 
 
 def in_short(view: View) -> list[Md]:
@@ -125,9 +125,9 @@ def _no_training(epochs: Sequence[Epoch]) -> list[Md]:
     return []
 
 
-def _drawn(groups: Sequence[PictureGroup], files: Files) -> list[Block]:
+def _drawn(groups: Sequence[PictureGroup], files: Files) -> Iterator[Block]:
     """Pictures, each with its caption, and before those of one kind how to read them."""
-    blocks = list[Block]()
     for group in groups:
-        blocks += [*([escape(group.text)] if group.text else []), *files.pictures(group.pictures)]
-    return blocks
+        if group.text:
+            yield escape(group.text)
+        yield from map(files.picture, group.pictures)

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,28 +86,25 @@ def functions(view: View, group: Group) -> list[Function]:
     return sorted(results, key=lambda each: -each.mean)
 
 
-def section(view: View, files: Files) -> list[Block]:
+def section(view: View, files: Files) -> Iterator[Block]:
     """The table of each group, and the noise floor."""
-    blocks = view.by_group(lambda group: _by_function(view, group))
-    if not blocks:
-        return []
-    links = [files.table("accuracy", by_cell_frame(view))]
-    links += [Md(f"by axis {files.table('accuracy-by-axis', axes_frame(view))}")] if view.axes else []
-    return [*blocks, Md(f"As numbers, a row for each cell: {', '.join(links)}.")]
+    if blocks := view.by_group(lambda group: _by_function(view, group)):
+        links = [files.table("accuracy", by_cell_frame(view))]
+        links += [Md(f"by axis {files.table('accuracy-by-axis', axes_frame(view))}")] if view.axes else []
+        yield from blocks
+        yield Md(f"As numbers, a row for each cell: {', '.join(links)}.")
 
 
-def _by_function(view: View, group: Group) -> list[Block]:
+def _by_function(view: View, group: Group) -> Iterator[Block]:
     """The table of a group: a row for each function, then the cells without a result on one line."""
-    results = functions(view, group)
-    blocks: list[Block] = []
-    if results:
-        blocks += [_table(view, group, results[:MAX_CELLS]), *cut(len(results), MAX_CELLS)]
+    if results := functions(view, group):
+        yield _table(view, group, results[:MAX_CELLS])
+        yield from cut(len(results), MAX_CELLS)
     known = {cell for each in results for cell in each.cells}
     missing = view.environments.missing(view.runs(group.device, judged=True))
     if words := Counter(word for cell, word in missing.items() if cell not in known):
         numbers = "; ".join(f"{escape(word)}: {plural(number, 'cell')}" for word, number in words.items())
-        blocks.append(Md(f"Without a result here: {numbers}."))
-    return blocks
+        yield Md(f"Without a result here: {numbers}.")
 
 
 def _table(view: View, group: Group, results: Sequence[Function]) -> Table:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +32,13 @@ METRICS = {VALIDATION: "validation accuracy (%)", TRAINING: "training accuracy (
 """Columns that are drawn, where the records have them → labels; of training no accuracy where validation took one."""
 
 
-def learning_curves(view: View, files: Files) -> list[Block]:
+def learning_curves(view: View, files: Files) -> Iterator[Block]:
     """The curves of each device and environment, and their numbers; nothing where no training run finished."""
-    blocks = files.pictures(pictures(view))
-    unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
-    numbers = view.epochs.drop(columns=["trial_id", *unknown]).round(DIGITS)
-    return [*blocks, Md(f"As numbers: {files.table('epochs', numbers)}.")] if blocks else []
+    if blocks := [*map(files.picture, pictures(view))]:
+        unknown = [NORM] if view.epochs[NORM].isna().all() else []  # of records made before it was
+        numbers = view.epochs.drop(columns=["trial_id", *unknown]).round(DIGITS)
+        yield from blocks
+        yield Md(f"As numbers: {files.table('epochs', numbers)}.")
 
 
 def pictures(view: View) -> list[Picture]:

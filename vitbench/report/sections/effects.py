@@ -104,41 +104,40 @@ TITLES = {"effects": "Main effects", "variants": "Named cells", "claims": "Claim
 def section(view: View, files: Files) -> list[Block]:
     """Main effects and named cells of each group, effects by condition, and trends along axes of numbers."""
 
-    def of_group(group: Group) -> list[Block]:
-        if group.conclusions is None:
-            return []
-        tables = _tables(view, rows_of(view, group.conclusions), ("effects", "variants"))
-        return [*tables, *_by_task(view, group.conclusions)]
+    def of_group(group: Group) -> Iterator[Block]:
+        if group.conclusions is not None:
+            yield from _tables(view, rows_of(view, group.conclusions), ("effects", "variants"))
+            yield from _by_task(view, group.conclusions)
 
-    return [*view.by_group(of_group), *files.pictures(trends(view, TEST_ACCURACY))]
+    return [*view.by_group(of_group), *map(files.picture, trends(view, TEST_ACCURACY))]
 
 
-def details(view: View, files: Files) -> list[Block]:
+def details(view: View, files: Files) -> Iterator[Block]:
     """Claims and interactions of each group, and which verdicts hang on the margin; all comparisons as numbers."""
 
-    def of_group(group: Group) -> list[Block]:
-        if group.conclusions is None:
-            return []
-        rows = rows_of(view, group.conclusions)
-        return [*_tables(view, rows, ("claims", "interactions")), *_other_margins(view, rows)]
+    def of_group(group: Group) -> Iterator[Block]:
+        if group.conclusions is not None:
+            rows = rows_of(view, group.conclusions)
+            yield from _tables(view, rows, ("claims", "interactions"))
+            yield from _other_margins(view, rows)
 
-    blocks = view.by_group(of_group)
+    yield from view.by_group(of_group)
     if len(numbers := frame(view)):
         links = [files.table("verdicts", numbers), files.table("effects-by-seed", by_seed(view))]
-        blocks.append(Md(f"As numbers: {links[0]}; each seed's difference: {links[1]}."))
-    return blocks
+        yield Md(f"As numbers: {links[0]}; each seed's difference: {links[1]}.")
 
 
-def _tables(view: View, rows: Sequence[Row], families: Sequence[str]) -> list[Block]:
-    blocks: list[Block] = []
+def _tables(view: View, rows: Sequence[Row], families: Sequence[str]) -> Iterator[Block]:
     for family in families:
         members = [row for row in rows if row.family == family]
         known = [row for row in members if row.judged.n or row.tested is not None]
-        blocks += [Heading(TITLES[family], 4)] if members else []
-        blocks += [_table(view, known), *cut(len(known), MOST)] if known else []
+        if members:
+            yield Heading(TITLES[family], 4)
+        if known:
+            yield _table(view, known)
+            yield from cut(len(known), MOST)
         if without := [row.name for row in members if row not in known]:
-            blocks.append(Md(f"Without a seed that both finished: {listed(without, MOST_NAMED)}."))
-    return blocks
+            yield Md(f"Without a seed that both finished: {listed(without, MOST_NAMED)}.")
 
 
 def _table(view: View, rows: Sequence[Row]) -> Table:

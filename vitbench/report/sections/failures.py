@@ -1,6 +1,7 @@
 """Failures: trials without a result and why, trials that took several attempts, and what is outside the plan."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -15,12 +16,12 @@ NOT_RUN = ["kind", "cell", "seed", "device", "dtype", "batch_size", "mode", "sta
 MAX_ROWS = 50  # Rows of a table; the CSV has them all
 
 
-def section(view: View, files: Files) -> list[Block]:
+def section(view: View, files: Files) -> Iterator[Block]:
     """Trials that are not ok, retries, excluded combinations, damaged files."""
     rows = view.trials[view.trials["state"] != "ok"]
-    blocks = not_run(view, rows) if len(rows) else []
-    links = [Md(f"Each of them: {files.table('not-run', rows[NOT_RUN])}.")] if len(rows) else []
-    return [*blocks, *links, *retries(view), *left_out(view)]
+    if len(rows):
+        yield from (*not_run(view, rows), Md(f"Each of them: {files.table('not-run', rows[NOT_RUN])}."))
+    yield from (*retries(view), *left_out(view))
 
 
 def not_run(view: View, rows: pd.DataFrame) -> list[Block]:
@@ -51,9 +52,8 @@ def retries(view: View) -> list[Block]:
     return [table(lines, {"attempts"}, caption=caption), *cut(len(again), MAX_ROWS, "trial")] if lines else []
 
 
-def left_out(view: View) -> list[Block]:
+def left_out(view: View) -> Iterator[Block]:
     """Blocks on what is not in the plan: excluded combinations, results of an earlier plan, damaged files."""
-    blocks: list[Block] = []
     rules: dict[str, list[str]] = {}
     for label, rule in view.study.info.excluded:
         rules.setdefault(rule, []).append(label)
@@ -61,15 +61,14 @@ def left_out(view: View) -> list[Block]:
              for rule, labels in rules.items()]  # fmt: skip
     if lines:
         caption = f"Combinations that cannot be built or tuned, and are left out: {len(view.study.info.excluded):,}."
-        blocks.append(table(lines[:MAX_ROWS], right={"combinations"}, caption=caption))
+        yield table(lines[:MAX_ROWS], right={"combinations"}, caption=caption)
     planned = set(view.trials["trial_id"].tolist())
     if orphans := sum(len(attempts) for trial_id, attempts in view.results.tried.items() if trial_id not in planned):
-        blocks.append(Md(f"Records of trials outside the plan, in no table here: {orphans:,}."))
+        yield Md(f"Records of trials outside the plan, in no table here: {orphans:,}.")
     if view.damaged:
-        blocks.append(Md(f"Record files that could not be read and are set aside: {len(view.damaged):,}. The next "
-                         "`vitbench run` runs their trials again."))  # fmt: skip
-        blocks.append(Bullets([Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:MAX_ROWS]]))
-    return blocks
+        yield Md(f"Record files that could not be read and are set aside: {len(view.damaged):,}. The next "
+                 "`vitbench run` runs their trials again.")  # fmt: skip
+        yield Bullets([Md(f"{escape(name)}: {escape(why)}") for name, why in view.damaged[:MAX_ROWS]])
 
 
 def _which(view: View, group: pd.DataFrame) -> Md:

@@ -1,5 +1,7 @@
 """Other image sizes: the accuracy of trained models on test images of other sizes than they were trained on."""
 
+from collections.abc import Iterator
+
 import pandas as pd
 
 from vitbench.analysis.paired import interval
@@ -26,17 +28,16 @@ EXPLAINED = Md(
 def section(view: View, files: Files) -> list[Block]:
     """A table and a picture of each group, and the numbers; nothing where the suite asks for no other size."""
 
-    def of_group(group: Group) -> list[Block]:
+    def of_group(group: Group) -> Iterator[Block]:
         if (numbers := frame(view, group)).empty:
-            return []
+            return
         order = [cell for cell in view.ranked(group.device) if cell in set(numbers["cell"])]
         lines = [_line(view, numbers, cell) for cell in order[:MAX_CELLS]]
-        return [
-            table(lines, right={name for line in lines for name in line} - {"cell"}),
-            *cut(len(order), MAX_CELLS, "cell"),
-            *files.pictures([_picture(view, numbers, group, order)] if len(order) <= MOST_LINES else []),
-            Md(f"As numbers: {files.table(f'other-sizes{group.ending}', numbers)}."),
-        ]
+        yield table(lines, right={name for line in lines for name in line} - {"cell"})
+        yield from cut(len(order), MAX_CELLS, "cell")
+        if len(order) <= MOST_LINES:
+            yield files.picture(_picture(view, numbers, group, order))
+        yield Md(f"As numbers: {files.table(f'other-sizes{group.ending}', numbers)}.")
 
     blocks = view.by_group(of_group) if _asked(view) else []
     return [EXPLAINED, *blocks] if blocks else []

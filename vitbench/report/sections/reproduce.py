@@ -1,7 +1,7 @@
 """Reproduction: the commands that make a study and its pictures, on which images, with what it was made before."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vitbench.config.trial import TrainTrial, TuneTrial
 from vitbench.report.document import Block, Code
@@ -22,18 +22,18 @@ KEEP = "--keep-weights"
 MOST_EXPLAINED = 8  # Files of weights that are named one by one
 
 
-def section(view: View, _: Files) -> list[Block]:
+def section(view: View, _: Files) -> Iterator[Block]:
     """Blocks on running the study again: the suite, the commands, the images, the versions, the commit."""
     info = view.study.info
     names = {file.stem for file in (view.study.path / EXPLANATIONS).glob(f"*{SUFFIX}")}
     made, explained = list(info.commands), [i for i in view.train["trial_id"].tolist() if i in names]
     how = HOW[min(len(made), 2)]
-    blocks: list[Block] = [Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {how}")]
+    yield Md(f"Suite: {escape(info.suite.name)}, in the file {escape(info.suite_file)}. {how}")
     if explained:
         made = [(*line, KEEP) if line[0] == "run" and KEEP not in line else line for line in made]
     if lines := [*map(_line, made), *_explaining(_folder(view, made), explained)]:
-        blocks.append(Code("\n".join(lines)))
-    return [*blocks, *_images(view), Md("The versions of all software, and the commit, are under Setup.")]
+        yield Code("\n".join(lines))
+    yield from (*_images(view), Md("The versions of all software, and the commit, are under Setup."))
 
 
 def _line(arguments: Sequence[str]) -> str:

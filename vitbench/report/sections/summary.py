@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vitbench.analysis.axis_speeds import MARGIN
 from vitbench.analysis.conclusions import Tested
@@ -39,17 +39,13 @@ OPEN = ("undecided", "underpowered")
 SHOWN = ("better", "worse")
 
 
-def opening(view: View) -> list[Block]:
+def opening(view: View) -> Iterator[Block]:
     """The question, what the study is made of in one line, and what limits its conclusions in another."""
-    suite = view.study.info.suite
-    blocks: list[Block] = [
-        Md(f"**{escape(suite.question)}**"),
-        Byline(escape(" · ".join(facts(view).values()) or "nothing has run yet")),
-    ]
-    blocks += map(Note, caveats.notes(view))
+    yield Md(f"**{escape(view.study.info.suite.question)}**")
+    yield Byline(escape(" · ".join(facts(view).values()) or "nothing has run yet"))
+    yield from map(Note, caveats.notes(view))
     if grave := [name for name, _ in caveats.grave(view)]:
-        blocks.append(Note(Md(f"**Limits the conclusions:** {'; '.join(grave)}. See Caveats.")))
-    return blocks
+        yield Note(Md(f"**Limits the conclusions:** {'; '.join(grave)}. See Caveats."))
 
 
 def section(view: View, files: Files) -> list[Block]:
@@ -126,37 +122,31 @@ def answer(view: View) -> Md:
     return Md("; ".join(parts))
 
 
-def _effects(view: View, group: Group, files: Files) -> list[Block]:
+def _effects(view: View, group: Group, files: Files) -> Iterator[Block]:
     assert group.conclusions is not None
     rows = [row for row in effects.rows_of(view, group.conclusions) if row.judged.n and row.family != "claims"]
     open_ones = [row for row in rows if row.family == "interactions" and row.judged.verdict not in SHOWN]
     drawn = effects.largest_first(row for row in rows if row not in open_ones)
-    blocks: list[Block] = []
     if drawn:
-        blocks.append(files.forest(f"effects{group.ending}", forest_of(view, drawn[:MOST], group.on)))
+        yield files.forest(f"effects{group.ending}", forest_of(view, drawn[:MOST], group.on))
     if len(drawn) > MOST:
-        blocks.append(Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects."))
+        yield Md(f"The {MOST} largest of {len(drawn):,} effects are shown; all are under Effects.")
     if open_ones:
         number = f"{len(open_ones):,}, under Claims, interactions and margins"
-        blocks.append(Md(f"Interactions without a shown effect: {number}."))
+        yield Md(f"Interactions without a shown effect: {number}.")
     if drawn and view.task_axes:
         axes = enumerated([escape(view.axis_names[axis]) for axis in view.task_axes])
-        blocks.append(Md(f"Each effect is the mean over all values of {axes}; each value by itself is under Effects."))
-    return blocks
+        yield Md(f"Each effect is the mean over all values of {axes}; each value by itself is under Effects.")
 
 
-def _claims(view: View, group: Group) -> list[Block]:
+def _claims(view: View, group: Group) -> Iterator[Block]:
     """The suite's claims: how many were reproduced, and what was claimed and found of each."""
     assert group.conclusions is not None
     rows = effects.rows_of(view, group.conclusions)
-    blocks: list[Block] = []
     if hypotheses := [(row, row.tested) for row in rows if row.tested is not None]:
         reproduced = sum(tested.outcome.startswith("reproduced") for _, tested in hypotheses)
-        blocks.append(Md(f"**Claims:** {reproduced} of {len(hypotheses)} reproduced{SMALL if view.small else ''}."))
-        blocks.append(
-            Chips(tuple((effects.outcome(view, tested), _chip(view, row, tested)) for row, tested in hypotheses))
-        )
-    return blocks
+        yield Md(f"**Claims:** {reproduced} of {len(hypotheses)} reproduced{SMALL if view.small else ''}.")
+        yield Chips(tuple((effects.outcome(view, tested), _chip(view, row, tested)) for row, tested in hypotheses))
 
 
 def forest_of(view: View, rows: Sequence[effects.Row], on: str = "") -> Forest:

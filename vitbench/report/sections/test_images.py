@@ -1,5 +1,7 @@
 """Test images one by one: the luck of the images in a difference, and on which of them cells differ."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from vitbench.analysis.image_outcomes import Right, differing, mcnemar, of_bits, two_sources
@@ -22,9 +24,9 @@ RIGHT = frozenset({"difference, points", "by the images", "gained", "lost", "p"}
 def section(view: View, files: Files) -> list[Block]:
     """A table of each group, and the images on which its cells differ; nothing of a study that trains nothing."""
 
-    def of_group(group: Group) -> list[Block]:
+    def of_group(group: Group) -> Iterator[Block]:
         if not (of_cells := _outcomes(view, group)):
-            return []
+            return
         first, *others = of_cells
         rows = []
         for cell in others[:MAX_CELLS]:
@@ -40,7 +42,7 @@ def section(view: View, files: Files) -> list[Block]:
             rows.append(row)
         link = files.table(f"images{group.ending}", differing(of_cells))
         where = Md(f"Images on which cells differ, by their position in the test split: {link}.")
-        return [Md(EXPLAINED.format(first=escape(first))), table(rows, RIGHT), where]
+        yield from (Md(EXPLAINED.format(first=escape(first))), table(rows, RIGHT), where)
 
     return view.by_group(of_group)
 

@@ -1,6 +1,6 @@
 """Timing: speed and memory by axis, then every setting with its cells, the roofline, and the numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -19,23 +19,25 @@ from vitbench.wording import plural
 FEW = 2  # Settings up to which their tables are not folded away
 
 
-def section(view: View, _: Files) -> list[Block]:
+def section(view: View, _: Files) -> Iterable[Block]:
     """Timings by axis, which have verdicts; where there are no axes, the settings' own tables if they are few."""
     return _by_axis(view) or ([] if len(view.time_groups) > FEW else _settings(view))
 
 
-def details(view: View, files: Files) -> list[Block]:
+def details(view: View, files: Files) -> Iterator[Block]:
     """Every setting with its cells, the roofline, training runs by axis, and the numbers."""
-    blocks = _settings(view) if len(view.time_groups) > FEW or _by_axis(view) else []
-    blocks += files.pictures(rooflines(view, speed.telling(view)))
+    if len(view.time_groups) > FEW or _by_axis(view):
+        yield from _settings(view)
+    yield from map(files.picture, rooflines(view, speed.telling(view)))
     for device in view.train_devices:
         tables = [block for group in by_axis.training(view, device) for block in by_axis.table_of(view, group)]
-        blocks += [Heading(f"Training runs on {device}"), *tables] if tables else []
-    blocks += files.pictures(trends(view, THROUGHPUT))
+        yield from [Heading(f"Training runs on {device}"), *tables] if tables else []
+    yield from map(files.picture, trends(view, THROUGHPUT))
     links = [files.table("timing", frame(view))] if view.time_groups else []
     if view.axes and len(numbers := by_axis.axes_frame(view)):
         links.append(Md(f"by axis {files.table('speed-by-axis', numbers)}"))
-    return [*blocks, Md(f"As numbers: {', '.join(links)}.")] if links else blocks
+    if links:
+        yield Md(f"As numbers: {', '.join(links)}.")
 
 
 def _by_axis(view: View) -> list[Block]:
@@ -44,20 +46,16 @@ def _by_axis(view: View) -> list[Block]:
     return [block for title, tables in parts if tables for block in (Heading(title), *tables)]
 
 
-def _settings(view: View) -> list[Block]:
-    blocks: list[Block] = []
+def _settings(view: View) -> Iterator[Block]:
     for group in view.time_groups:
         rows = view.timings(group)
-        blocks.append(Heading(speed.headed(view, group)))
+        yield Heading(speed.headed(view, group))
         if view.timed(group).empty:
-            blocks.append(Md(f"{plural(rows['cell'].nunique(), 'cell')}: {view.environments.absence(rows)}."))
-            continue
-        blocks += [
-            speed.by_cell(view, group),
-            *speed.unstable(view, group),
-            *cut(rows["cell"].nunique(), MAX_CELLS, "cell"),
-        ]
-    return blocks
+            yield Md(f"{plural(rows['cell'].nunique(), 'cell')}: {view.environments.absence(rows)}.")
+        else:
+            yield speed.by_cell(view, group)
+            yield from speed.unstable(view, group)
+            yield from cut(rows["cell"].nunique(), MAX_CELLS, "cell")
 
 
 def frame(view: View) -> pd.DataFrame:
