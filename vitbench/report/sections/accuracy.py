@@ -15,7 +15,7 @@ from vitbench.analysis.verdicts import Judged
 from vitbench.report.document import Bar, Block, Scale, Table, table
 from vitbench.report.groups import Group, of_environment, states_of
 from vitbench.report.output import Files
-from vitbench.report.sections.effects import is_marked, words_of
+from vitbench.report.sections.effects import DIFFERENCE, VERDICT, numbers_of, words_of
 from vitbench.report.text import (
     AT_CHANCE,
     NOTHING,
@@ -25,7 +25,6 @@ from vitbench.report.text import (
     count,
     cut,
     escape,
-    probability,
     ranging,
     seeds,
     signed,
@@ -162,13 +161,9 @@ def without_equal(lines: Sequence[dict[str, Md]], keep: set[str]) -> tuple[list[
 def _against_first(view: View, judged: Judged | None) -> dict[str, Md]:
     """The difference from the first cell, and the verdict on it."""
     if judged is None or not judged.n:
-        return {"difference (points)": NOTHING, "p (Holm)": NOTHING, "verdict": NOTHING}
-    mark = " ‡" if is_marked(judged) else ""
-    return {
-        "difference (points)": Md(f"{signed(judged.mean, view.decimals + 1)}{mark}"),
-        "p (Holm)": probability(judged.p_holm),
-        "verdict": bold(escape(words_of(view, judged))),
-    }
+        return dict.fromkeys((DIFFERENCE, "p (Holm)", VERDICT), NOTHING)
+    numbers = numbers_of(view, judged)
+    return {name: numbers[name] for name in (DIFFERENCE, "p (Holm)")} | {VERDICT: bold(escape(words_of(view, judged)))}
 
 
 COSTS: Mapping[str, tuple[str, float]] = {

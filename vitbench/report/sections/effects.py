@@ -141,9 +141,10 @@ def _tables(view: View, rows: Sequence[Row], families: Sequence[str]) -> Iterato
 
 
 def _table(view: View, rows: Sequence[Row]) -> Table:
-    lines = filled([{**_named(view, row), **_numbers(view, row)} for row in rows[:MOST]])
-    if all(line["pairs of cells"] == "1" for line in lines):
-        lines = [{name: cell for name, cell in line.items() if name != "pairs of cells"} for line in lines]
+    lines = filled([{**_named(view, row), **numbers_of(view, row.judged)} for row in rows[:MOST]])
+    left_out = set() if rows[0].tested is None else {"p (permutation)"}  # beside a claim there is no room for it
+    left_out |= {"pairs of cells"} if all(line["pairs of cells"] == "1" for line in lines) else set()
+    lines = [{name: cell for name, cell in line.items() if name not in left_out} for line in lines]
     bars = [Bar(r.judged.mean, r.judged.interval.low, r.judged.interval.high) for r in rows[:MOST]]
     also = set() if rows[0].tested is None else {VERDICT, "p (Holm)", "seeds"}
     drawn = {DIFFERENCE: (bars, scale_of(view.study.info.suite.margin))}
@@ -202,9 +203,9 @@ def words_of(view: View, judged: Judged) -> str:
     return f"{words} (both {AT_CHANCE})" if both else words
 
 
-def _numbers(view: View, row: Row) -> dict[str, Md]:
-    """The columns that all comparisons have; that of the permutation test where there is room, beside no claim."""
-    judged, decimals, blocks = row.judged, view.decimals + 1, row.judged.comparison.blocks
+def numbers_of(view: View, judged: Judged) -> dict[str, Md]:
+    """The columns that all comparisons have."""
+    decimals, blocks = view.decimals + 1, judged.comparison.blocks
     mark = f" {BELOW_NOISE}" if is_marked(judged) else ""
     ends = ranging(judged.interval.low, judged.interval.high, decimals, sign=True)
     ends = Md(f"{ends} ({100 * judged.confidence:.3g} %)") if view.looking and ends != NOTHING else ends
@@ -215,7 +216,7 @@ def _numbers(view: View, row: Row) -> dict[str, Md]:
         OF_LOOK if view.looking else INTERVAL: ends,
         "p (Holm)": probability(judged.p_holm),
         "p": probability(judged.p),
-        **({"p (permutation)": probability(judged.p_permutation)} if row.tested is None else {}),
+        "p (permutation)": probability(judged.p_permutation),
         "P(better)": fixed(judged.improvement, 2),
         "seeds": seeds,
         "pairs of cells": Md(f"{count(blocks)}{distinct}"),
