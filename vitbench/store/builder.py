@@ -9,7 +9,7 @@ from vitbench.config.model import ModelSpec
 from vitbench.config.recipe import DataSpec, Device, TimeSpec, TrainSpec
 from vitbench.config.suite import Published, Value
 from vitbench.config.trial import TimeTrial, images_body, training_id
-from vitbench.store.plan_tables import UNTUNED, CellRow, PlannedTrial, PlanTables, Row, TimeRow
+from vitbench.store.plan_tables import UNTUNED, CellRow, PlannedTrial, PlanTables, Row
 
 Item = TypeVar("Item")
 
@@ -65,8 +65,8 @@ class TablesBuilder:
     def training(
         self, cell: CellRow, *, kind: Literal["train", "tune"], model: ModelSpec, data: DataSpec, train: TrainSpec,
         seed: int, device: Device, data_identity: str,
-    ) -> str:  # fmt: skip
-        """Plan the training of a cell with a seed, see :class:`TrainingTrial`. Returns the trial's id."""
+    ) -> None:  # fmt: skip
+        """Plan the training of a cell with a seed, see :class:`TrainingTrial`."""
         m, d, t = self.models(model), self.data(data), self.recipes(train)
         if (images := self.images.get((d, data_identity))) is None:
             images = self.images[d, data_identity] = dumps(images_body(data, data_identity))
@@ -74,31 +74,22 @@ class TablesBuilder:
         trial_id = training_id(kind=kind, model=model_text, images=images, train=train_text, seed=seed, device=device)
         if trial_id not in self.rows:
             self.rows[trial_id] = trial_id, kind, self.cells(cell), m, d, t, device, data_identity, seed
-        return trial_id
 
     def timing(self, cell: CellRow, trial: TimeTrial) -> None:
         """Plan the timing of a cell."""
         if (trial_id := trial.id) not in self.rows:
-            self.rows[trial_id] = self._timing(trial_id, cell, trial)
-
-    def _timing(self, trial_id: str, cell: CellRow, trial: TimeTrial) -> TimeRow:
-        return (
-            trial_id, "time", self.cells(cell), self.models(trial.model), self.protocols(trial.protocol),
-            trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
-        )  # fmt: skip
+            self.rows[trial_id] = (
+                trial_id, "time", self.cells(cell), self.models(trial.model), self.protocols(trial.protocol),
+                trial.level, trial.device, trial.dtype, trial.batch_size, trial.mode,
+            )  # fmt: skip
 
     def add(self, planned: PlannedTrial) -> None:
-        """Take over a trial that was planned elsewhere, with the id that it has there."""
-        if planned.id in self.rows:
-            return
+        """Take over a trial that was planned elsewhere."""
         cell = self.cell_row(planned.cell, planned.axes, planned.exact, planned.published, planned.setting)
-        if isinstance(trial := planned.trial, TimeTrial):
-            self.rows[planned.id] = self._timing(planned.id, cell, trial)
+        if isinstance(planned.trial, TimeTrial):
+            self.timing(cell, planned.trial)
         else:
-            self.rows[planned.id] = (
-                planned.id, trial.kind, self.cells(cell), self.models(trial.model), self.data(trial.data),
-                self.recipes(trial.train), trial.device, trial.data_identity, trial.seed,
-            )  # fmt: skip
+            self.training(cell, **dict(planned.trial))
 
     def tables(self) -> PlanTables:
         """The tables of all trials that have been planned."""
