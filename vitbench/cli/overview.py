@@ -1,9 +1,7 @@
 """The plan and the status of a study, printed. No torch."""
 
 import contextlib
-import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,16 +11,16 @@ from vitbench.config.suite import ExpandedSuite
 from vitbench.data import catalog
 from vitbench.data.catalog import DataError
 from vitbench.registry import UnknownComponent
-from vitbench.runner.cost import Pace, cost_of, pace_of, remaining
+from vitbench.runner.cost import cost_of, pace_of, remaining
 from vitbench.runner.device_kind import device_kind, shows_no_gpu
-from vitbench.runner.look_plan import Looked, nothing_stops, wanted_in
+from vitbench.runner.look_plan import Looked, nothing_stops, up_to_look, wanted_in
 from vitbench.runner.look_plan import in_words as looks_in_words
 from vitbench.runner.once import decisive, in_words
 from vitbench.runner.plan import plan
 from vitbench.runner.turns import waiting
 from vitbench.runner.watch import PENDING, RUNNING, tally
-from vitbench.store import StudyFolder, StudyInfo
-from vitbench.store.attempts import Attempt, finished, standing
+from vitbench.store import StudyFolder
+from vitbench.store.attempts import finished, standing
 from vitbench.store.leases import at_work
 from vitbench.store.study import study_folder
 from vitbench.wording import plural
@@ -42,8 +40,8 @@ def print_plan(
     folder = study_folder(suite, results)
     study = StudyFolder.of_suite(folder, suite.info.name)
     states = study.attempts() if study else {}
-    planned_with = functools.partial(plan, suite, device_kind(device), records=decisive(study) if study else {})
-    info = planned_with(wanted=wanted_in(folder, looked))
+    whole = plan(suite, device_kind(device), records=decisive(study) if study else {}, wanted=nothing_stops)
+    info = up_to_look(whole, wanted_in(folder, looked))
     lines = [f"[bold]{escape(suite.info.name)}[/]  {escape(suite.info.question)}"]
     for text, label in ((suite.info.cost, "cost"), (suite.info.expected, "expected")):
         if text:
@@ -92,21 +90,11 @@ def print_plan(
     identity = f" ({info.data_identity}){_whereabouts(suite)}" if info.data_identity else ""
     lines.append(escape(f"data: {info.data_name}{identity}"))
     pace = pace_of(study, states, info) if study else None
-    lines += _costs(info, planned_with, states, pace)
+    estimate, to_run = remaining(info, states, pace)
+    lines.append(cost_of(estimate, pace))
+    if info.looks is not None and to_run:
+        lines.append(f"if nothing stops early, {cost_of(remaining(whole, states, pace)[0], pace)}")
     console.print("\n".join(lines))  # at once: rich takes three times as long for them one by one
-
-
-def _costs(
-    info: StudyInfo, planned_with: Callable[..., StudyInfo], states: Mapping[str, Sequence[Attempt]], pace: Pace | None
-) -> list[str]:
-    """The cost of what is left, in a sentence; another where looks may stop some of it early."""
-    estimate, left = remaining(info, states, pace)
-    sentences = [cost_of(estimate, pace)]
-    if info.looks is not None and left:
-        sentences.append(
-            f"if nothing stops early, {cost_of(remaining(planned_with(wanted=nothing_stops), states, pace)[0], pace)}"
-        )
-    return sentences
 
 
 def print_status(study: StudyFolder, console: Console) -> None:
