@@ -168,7 +168,15 @@ class StudyFolder:
         Args:
             seen: gets each record whose file is read for this.
         """
-        return self._in_order(self._scan(seen))
+        of_trial: dict[str, list[Attempt]] = {}
+        for attempt in self._scan(seen):
+            of_trial.setdefault(attempt.trial_id, []).append(attempt)
+        for tried in of_trial.values():
+            if len(tried) > 1 or tried[0].attempt > 1:
+                tried.sort(key=lambda a: (a.attempt, a.started_at))
+                tried[:] = distinct(tried, self.damaged)  # one that was copied to another file is counted once
+        self.damaged += [entry for entry in self.segments.damaged if entry not in self.damaged]
+        return {trial_id: tried for trial_id, tried in sorted(of_trial.items()) if tried}
 
     def records(self, wanted: Callable[[Attempt], bool] = lambda _: True) -> dict[str, list[Record]]:
         """Trial id → its attempts in order. Damaged files are renamed ``*.corrupt`` and named in ``damaged``.
@@ -263,18 +271,6 @@ class StudyFolder:
         except OSError as error:
             raise StudyError(f"{self.segments.folder}: cannot be read: {error.strerror}") from error
         return [*loose.values(), *(a for segment in segments for a in segment.attempts if a)]
-
-    def _in_order(self, attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
-        """Trial id → its attempts; one that was copied to another file is counted once, and named in ``damaged``."""
-        of_trial: dict[str, list[Attempt]] = {}
-        for attempt in attempts:
-            of_trial.setdefault(attempt.trial_id, []).append(attempt)
-        for tried in of_trial.values():
-            if len(tried) > 1 or tried[0].attempt > 1:
-                tried.sort(key=lambda a: (a.attempt, a.started_at))
-                tried[:] = distinct(tried, self.damaged)
-        self.damaged += [entry for entry in self.segments.damaged if entry not in self.damaged]
-        return {trial_id: tried for trial_id, tried in sorted(of_trial.items()) if tried}
 
     def _read(self, file: Path) -> Record | None:
         """A file's record; None where it is damaged, and set aside."""
