@@ -61,7 +61,7 @@ def ratio(values: TimeValues) -> Measurement | None:
     The median over processes of the median over rounds of log(latency / baseline's latency in the same round), as a
     ratio: what a round's two share (the machine's clock, other work on it) falls out.
     """
-    return _ratio([(p.latencies_ms, p.baseline_ms) for p in values.processes if p.baseline_ms])
+    return _ratio(_log_ratios(values))
 
 
 def chance(values: TimeValues) -> float | None:
@@ -72,7 +72,7 @@ def chance(values: TimeValues) -> float | None:
     distribution with their deviation. So at 5 % it rejects no ratio whose 95 % interval includes 1, and tables of many
     comparisons can correct for their number.
     """
-    logs = _log_ratios([(p.latencies_ms, p.baseline_ms) for p in values.processes if p.baseline_ms])
+    logs = _log_ratios(values)
     drawn = _draws(logs, "ratio")
     if not len(drawn):
         return None
@@ -86,7 +86,7 @@ def chance(values: TimeValues) -> float | None:
 
 def control(values: TimeValues) -> Measurement | None:
     """The baseline's second instance over its first: 1, but for what a difference of nothing looks like here."""
-    return _ratio([(p.control_ms, p.baseline_ms) for p in values.processes if p.baseline_ms])
+    return _ratio([_log(p.control_ms) - _log(p.baseline_ms) for p in values.processes if p.baseline_ms])
 
 
 def log_speed(latencies_ms: Sequence[float], baseline_ms: Sequence[float]) -> float | None:
@@ -182,16 +182,16 @@ def _logs(values: TimeValues) -> list[Floats]:
     return [_log(process.latencies_ms) for process in values.processes]
 
 
-def _log_ratios(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Floats]:
-    return [_log(a) - _log(b) for a, b in pairs]
+def _log_ratios(values: TimeValues) -> list[Floats]:
+    return [_log(p.latencies_ms) - _log(p.baseline_ms) for p in values.processes if p.baseline_ms]
 
 
 def _middle(processes: Sequence[Floats]) -> float:
     return float(np.median([np.median(p) for p in processes]))
 
 
-def _ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Measurement | None:
-    return _measured(_log_ratios(pairs), "ratio") if pairs else None
+def _ratio(logs: Sequence[Floats]) -> Measurement | None:
+    return _measured(logs, "ratio") if logs else None
 
 
 def _measured(logs: Sequence[Floats], name: str) -> Measurement:
