@@ -171,11 +171,9 @@ def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
         raise ComparisonError(f"{path}: its plan holds nothing that is trained or timed")
     numbers, first = study.info.trials.up_to_seed
     places = dict(zip(study.info.trials.ids(), numbers, strict=True))
-    wanted = {results.standing[i].file for i in frame.loc[frame["kind"] == "time", "trial_id"] if i in results.standing}
-    records = {
-        record.trial_id: record
-        for _, record in study.records_of(a for a in results.standing.values() if a.file in wanted)
-    }
+    timed_trials = frame.loc[frame["kind"] == "time", "trial_id"]
+    attempts = (results.standing[trial_id] for trial_id in timed_trials if trial_id in results.standing)
+    records = {record.trial_id: record for _, record in study.records_of(attempts)}
     devices, arms = list(frame["device"].unique()), []
     for device in devices:
         rows = frame[frame["device"] == device]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api.extensions import take
 
 from vitbench.analysis.columnar import compact, factorized
 from vitbench.analysis.results import DERIVED, PROCESS, TIMING, TUNING, VALUES, WHERE, Results, results_of
@@ -65,12 +66,11 @@ def trials_frame(study: StudyFolder, results: Results | None = None) -> pd.DataF
         "attempts": [len(results.tried.get(trial_id, ())) for trial_id in planned["trial_id"]],
     }
     attempts = results.tables["attempts"]  # of which there is no second one in memory
-    at = results.places("attempts", [attempt.file for attempt in tried if attempt])
-    has = np.array([attempt is not None for attempt in tried], dtype=bool)
-    place = np.cumsum(has) - 1
-    ok = np.array([state == "ok" for state in states], dtype=bool)
+    files = np.array([attempt.file if attempt else None for attempt in tried], dtype=object)
+    at = pd.Index(attempts["file"]).get_indexer(files)  # -1 where there is no record
+    at_ok = np.where(np.array(states, dtype=object) == "ok", at, -1)
     for name in [*VALUES, *WHERE, *DERIVED]:
-        columns[name] = _where(ok if name in VALUES else has, attempts[name].to_numpy()[at], place)
+        columns[name] = _where(attempts[name].to_numpy(), at_ok if name in VALUES else at)
     joined = {texts: "; ".join(json.loads(texts)) if texts else "" for texts in set(columns["notices"])}
     columns["notices"] = [joined[texts] for texts in columns["notices"]]
     names = [*TRIAL, *axes_of(study), *VALUES, *WHERE, *PLAN]
@@ -220,12 +220,10 @@ def _of_finished(
     return {name: pd.Series(rows[name].to_numpy()[at], dtype=rows[name].dtype, copy=False) for name in names}, where
 
 
-def _where(has: npt.NDArray[np.bool_], known: npt.NDArray[Any], place: Places) -> Any:
-    """The values at their places; NaN, or None among others than numbers, where there is none."""
-    number = known.dtype == np.float64
-    values = np.full(len(has), np.nan if number else None, dtype=known.dtype)
-    values[has] = known[place[has]]
-    return compact(values) if number else values.tolist()
+def _where(known: npt.NDArray[Any], at: Places) -> Any:
+    """The values at some places; NaN, or None among others than numbers, where the place is -1."""
+    values = take(known, at, allow_fill=True)
+    return compact(values) if known.dtype == np.float64 else np.where(at < 0, None, values).tolist()
 
 
 def _taken(values: Sequence[Column], where: Places) -> list[Column]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from vitbench.analysis.columnar import factorized
 from vitbench.analysis.frames import level, where
 from vitbench.analysis.paired import Interval, interval
 from vitbench.store.record import STATES
@@ -149,8 +150,8 @@ def matched(
 
 def texts(column: "pd.Series[Any]") -> list[str]:
     """A column's values as text; 1, 1.0 and true are equal, and their texts are not."""
-    known: dict[tuple[type, Any], str] = {}
-    return [known.get((type(v), v)) or known.setdefault((type(v), v), level(v)) for v in column.tolist()]
+    codes, distinct = factorized(column.tolist())
+    return [*map([level(value) for value in distinct].__getitem__, codes)]
 
 
 def noise_floor_of(train: pd.DataFrame) -> NoiseFloor | None:
