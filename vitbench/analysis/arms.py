@@ -169,8 +169,7 @@ def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
     frame = frame[frame["kind"] != "tune"]
     if frame.empty:
         raise ComparisonError(f"{path}: its plan holds nothing that is trained or timed")
-    numbers, first = study.info.trials.up_to_seed
-    places = dict(zip(study.info.trials.ids(), numbers, strict=True))
+    first_of = dict(zip(study.info.trials.ids(), study.info.trials.firsts, strict=True))
     timed_trials = frame.loc[frame["kind"] == "time", "trial_id"]
     attempts = (results.standing[trial_id] for trial_id in timed_trials if trial_id in results.standing)
     records = {record.trial_id: record for _, record in study.records_of(attempts)}
@@ -185,8 +184,8 @@ def _of_study(path: Path, name: str, study_number: int) -> list[Arm]:
             trials = rows[~rows["environment"].isin([other for other in keys if other != key])]
             on = [device] if len(devices) > 1 else []
             on += [f"environment {number}"] if len(keys) > 1 else []
-            used = {number: first[number] for number in dict.fromkeys(map(places.__getitem__, trials["trial_id"]))}
-            planned = {trial_id: used[places[trial_id]] for trial_id in trials["trial_id"]}
+            planned = {trial_id: first_of[trial_id] for trial_id in trials["trial_id"]}
+            used = {p.id: p for p in planned.values()}
             timings = [planned[trial_id] for trial_id in trials.loc[trials["kind"] == "time", "trial_id"]]
             # A training may have had fewer threads than the timings that are compared.
             timed_in = (records[p.id].environment for p in timings if p.id in records and records[p.id].state == "ok")

@@ -160,7 +160,7 @@ def _in_the_row_of(lent: pd.DataFrame, own: pd.Series) -> pd.DataFrame:
 
 def axes_of(study: StudyFolder) -> list[str]:
     """Names of the suite's axes, then of the other fields that its variants replace, in the plan's order."""
-    first = study.info.trials.up_to_seed[1]
+    first = study.info.trials.up_to_seed
     given = [*study.info.axes, *(name for planned in first for name in planned.axes)]
     taken = {*TRIAL, *VALUES, *WHERE, *PLAN}
     return [name for name in dict.fromkeys(given) if name not in taken]
@@ -222,7 +222,7 @@ def _of_finished(
 
 def _where(known: npt.NDArray[Any], at: Places) -> Any:
     """The values at some places; NaN, or None among others than numbers, where the place is -1."""
-    values = take(known, at, allow_fill=True)
+    values: npt.NDArray[Any] = np.asarray(take(known, at, allow_fill=True))
     return compact(values) if known.dtype == np.float64 else np.where(at < 0, None, values).tolist()
 
 
@@ -234,12 +234,12 @@ def _taken(values: Sequence[Column], where: Places) -> list[Column]:
 def _planned(study: StudyFolder) -> dict[str, list[Any]]:
     """The columns of the trials' frame that the plan alone decides."""
     trials = study.info.trials
-    numbers, first = trials.up_to_seed
     axes, function_of, cells = axes_of(study), Functions(), dict[Function, str]()
-    rows = [_row(study, p, axes, cells.setdefault(function_of(p), p.cell)) for p in first]
-    names = list(rows[0]) if rows else [*TRIAL, *axes, *PLAN]
+    rows = {p.id: _row(study, p, axes, cells.setdefault(function_of(p), p.cell)) for p in trials.up_to_seed}
+    of_trials = [rows[first.id] for first in trials.firsts]
+    names = list(of_trials[0]) if of_trials else [*TRIAL, *axes, *PLAN]
     return {
-        **{name: _taken([row[name] for row in rows], np.array(numbers, dtype=np.intp)) for name in names},
+        **{name: [row[name] for row in of_trials] for name in names},
         "trial_id": trials.ids(),
         "seed": trials.seeds(),
     }

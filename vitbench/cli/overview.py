@@ -49,9 +49,9 @@ def print_plan(
     lines.append("")
     trials, refused, counts = info.trials, Counter[tuple[str, str]](), Counter[str]()
     printed = left = 0
-    for i, ((trial_id, kind), number) in enumerate(zip(trials.kinds(), trials.up_to_seed[0], strict=True)):
+    for i, ((trial_id, kind), first) in enumerate(zip(trials.kinds(), trials.firsts, strict=True)):
         counts[kind] += 1
-        if (reason := trials.unsupported[number]) is not None:
+        if (reason := trials.unsupported.get(first.id)) is not None:
             refused[reason, kind] += 1
             continue
         attempts = states.get(trial_id, [])

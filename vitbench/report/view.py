@@ -46,7 +46,7 @@ class View:
     def __init__(self, study: StudyFolder) -> None:
         self.axis_speeds: dict[TimeGroup, list[AxisSpeed]] | None = None  # filled by by_axis.judged when first asked
         self.study = study
-        _, self.planned = study.info.trials.up_to_seed  # of those that differ in the seed alone the first
+        self.planned = study.info.trials.up_to_seed
         self.results = results_of(study)
         self.damaged = study.set_aside()  # (name, reason) of files that are no records, set aside now or earlier
         self.trials = frames.trials_frame(study, self.results)

@@ -255,17 +255,15 @@ def remaining(
     Every estimate is made here, for a plan and for a study that runs.
     """
     trials = info.trials
-    numbers, first = trials.up_to_seed
-    left = [
-        (trial_id, number)
-        for trial_id, number in zip(trials.ids(), numbers, strict=True)
-        if not finished(attempts.get(trial_id, []), info.suite.max_attempts)
-    ]
-    estimate, counted = Estimate(first[0].trial.device, pace), Counter(number for _, number in left)
+    left = {
+        trial_id: first.id
+        for trial_id, first in zip(trials.ids(), trials.firsts, strict=True)
+        if not finished(attempts.get(trial_id, []), info.suite.max_attempts) and first.id not in trials.unsupported
+    }
+    estimate, times = Estimate(trials.firsts[0].trial.device, pace), Counter(left.values())
     estimate.untuned = len(info.untuned)
-    able = {number: times for number, times in counted.items() if trials.unsupported[number] is None}
-    seconds = {number: estimate.add(first[number].trial, times) for number, times in able.items()}
-    return estimate, {trial_id: seconds[number] for trial_id, number in left if number in able}
+    seconds = {p.id: estimate.add(p.trial, times[p.id]) for p in trials.up_to_seed if p.id in times}
+    return estimate, {trial_id: seconds[first] for trial_id, first in left.items()}
 
 
 def cost_of(estimate: Estimate, pace: Pace | None) -> str:

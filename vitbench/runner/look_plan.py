@@ -3,6 +3,7 @@
 What a look decides is the analysis', which is above the runner and handed in; here it is a number of seeds a cell.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def nothing_seen(_: StudyInfo) -> Mapping[str, int]:
 def nothing_stops(info: StudyInfo) -> Mapping[str, int]:
     """All seeds of every cell."""
     assert info.looks is not None
-    return dict.fromkeys((p.cell for p in info.trials.up_to_seed[1]), len(info.looks.seeds))
+    return dict.fromkeys((p.cell for p in info.trials.up_to_seed), len(info.looks.seeds))
 
 
 def wanted_in(folder: Path, looked: Looked) -> Wanted:
@@ -44,13 +45,11 @@ def up_to_look(info: StudyInfo, wanted: Wanted) -> StudyInfo:
     if info.looks is None:
         return info
     trials, of_cell = info.trials, wanted(info)
-    place = {seed: number for number, seed in enumerate(info.looks.seeds)}
-    numbers, first = trials.up_to_seed
-    needed = [of_cell.get(planned.cell, info.looks.at[0]) for planned in first]
+    place, one_look = {seed: number for number, seed in enumerate(info.looks.seeds)}, info.looks.at[0]
     later = {
         trial_id
-        for trial_id, number, seed in zip(trials.ids(), numbers, trials.seeds(), strict=True)
-        if seed is not None and place[seed] >= needed[number]
+        for trial_id, first, seed in zip(trials.ids(), trials.firsts, trials.seeds(), strict=True)
+        if seed is not None and place[seed] >= of_cell.get(first.cell, one_look)
     }
     return info.model_copy(update={"trials": trials.where(lambda trial_id, _: trial_id not in later)})
 
@@ -60,11 +59,8 @@ def in_words(info: StudyInfo) -> list[str]:
     if info.looks is None:
         return []
     plan, trials = info.looks, info.trials
-    numbers, first = trials.up_to_seed
-    of_plan, runs = set(plan.seeds), dict[str, int]()
-    for number, seed in zip(numbers, trials.seeds(), strict=True):
-        if first[number].trial.kind == "train" and seed in of_plan:
-            runs[first[number].cell] = runs.get(first[number].cell, 0) + 1
+    pairs, of_plan = zip(trials.firsts, trials.seeds(), strict=True), set(plan.seeds)
+    runs = Counter(first.cell for first, seed in pairs if first.trial.kind == "train" and seed in of_plan)
     cells = {n: sum(seeds == n for seeds in runs.values()) for n in plan.at}
     counts = ", ".join(f"{number} with {n}" for n, number in cells.items() if number)
     return [

@@ -44,7 +44,6 @@ def once(
     The one is the first in the plan's order that runs on the device, as far as is known. A class of which two disagree
     with the first seed is no class.
     """
-    numbers, first = trials.up_to_seed
     split, spared = list[Disagreement](), set[str]()
     for members in classes(trials):
         if reason := _disagreement(members, records):
@@ -52,9 +51,9 @@ def once(
         else:
             chosen = next((p for p in members if _able(p, records.get(p.id, []), max_attempts)), members[0])
             spared |= {planned.id for planned in members if planned is not chosen}
-    left_out = {number for number, planned in enumerate(first) if planned.id in spared}
-    firsts, of_id = {planned.id for planned in first}, dict(zip(trials.ids(), numbers, strict=True))
-    return trials.where(lambda trial_id, _: trial_id in firsts or of_id[trial_id] not in left_out), tuple(split)
+    pairs = zip(trials.ids(), trials.firsts, strict=True)
+    further = {trial_id for trial_id, first in pairs if first.id in spared and first.id != trial_id}
+    return trials.where(lambda trial_id, _: trial_id not in further), tuple(split)
 
 
 def in_words(info: StudyInfo) -> list[str]:
@@ -62,9 +61,8 @@ def in_words(info: StudyInfo) -> list[str]:
     if info.implementations != "one":
         return []
     trials = info.trials
-    numbers, first = trials.up_to_seed
-    runs = {first[number].id: times for number, times in Counter(numbers).items()}
-    able = {p.id for p, reason in zip(first, trials.unsupported, strict=True) if p.trial.kind == "train" and not reason}
+    runs = Counter(planned.id for planned in trials.firsts)
+    able = {p.id for p in trials.up_to_seed if p.trial.kind == "train" and p.id not in trials.unsupported}
     apart = {cell for each in info.split for cell in each.cells}
     alike = [
         [runs[p.id] for p in members if p.id in able]

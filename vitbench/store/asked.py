@@ -41,7 +41,7 @@ def asked(info: StudyInfo) -> Asked:
     if info.looks:
         fields["suite.looks"] = list(info.looks.at)
     fields |= {GOAL + goal.cell: goal.test_accuracy for goal in info.goals}
-    cells = {p.cell: p.trial for p in reversed(trials.up_to_seed[1]) if isinstance(p.trial, TrainTrial)}
+    cells = {p.cell: p.trial for p in reversed(trials.up_to_seed) if isinstance(p.trial, TrainTrial)}
     cells = dict(reversed(cells.items()))
     if cells:
         images, model = by_identity(images_body), by_identity(ModelSpec.canonical)

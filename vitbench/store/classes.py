@@ -30,7 +30,7 @@ class Functions:
 def classes(trials: Trials) -> list[list[PlannedTrial]]:
     """Trials with the first seed of each function that two cells or more train, in the plan's order."""
     function, members = Functions(), dict[tuple[str, Function], list[PlannedTrial]]()
-    for planned in trials.up_to_seed[1]:
+    for planned in trials.up_to_seed:
         if planned.trial.kind == "train":
             members.setdefault((planned.trial.device, function(planned)), []).append(planned)
     return [trained for trained in members.values() if len(trained) > 1]

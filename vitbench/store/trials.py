@@ -71,23 +71,25 @@ class Trials(Sequence[PlannedTrial]):
         return trials
 
     @functools.cached_property
-    def up_to_seed(self) -> tuple[list[int], list[PlannedTrial]]:
-        """Trials that differ in the seed alone, as one: (index into the others of each trial, the first of each)."""
-        known: dict[tuple[Any, ...], int] = {}
-        first: list[Row] = []
-        numbers = []
+    def firsts(self) -> list[PlannedTrial]:
+        """For each trial the first that differs from it in the seed alone, which may be itself."""
+        known: dict[tuple[Any, ...], PlannedTrial] = {}
+        firsts = []
         for row in self.tables.rows:
             alike = row[1:] if row[1] == "time" else row[1:8]
-            number = known.setdefault(alike, len(first))
-            if number == len(first):
-                first.append(row)
-            numbers.append(number)
-        return numbers, [self._made(row) for row in first]
+            firsts.append(known.get(alike) or known.setdefault(alike, self._made(row)))
+        return firsts
 
     @functools.cached_property
-    def unsupported(self) -> list[str | None]:
-        """Why each of the trials that differ in more than the seed cannot run on its type of device, or None."""
-        return [planned.trial.unsupported(planned.trial.device) for planned in self.up_to_seed[1]]
+    def up_to_seed(self) -> list[PlannedTrial]:
+        """The first of those that differ in the seed alone, each once."""
+        return list({planned.id: planned for planned in self.firsts}.values())
+
+    @functools.cached_property
+    def unsupported(self) -> dict[str, str]:
+        """Id of one of :attr:`up_to_seed` → why it cannot run on its type of device, and with it all of its seeds."""
+        reasons = ((planned.id, planned.trial.unsupported(planned.trial.device)) for planned in self.up_to_seed)
+        return {trial_id: reason for trial_id, reason in reasons if reason}
 
     def kinds(self) -> list[tuple[str, str]]:
         """(id, kind) of each, none of them made."""
