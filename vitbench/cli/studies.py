@@ -295,10 +295,9 @@ def pack(study: Path) -> None:
         sealed = opened.pack()
     except OSError as error:
         raise UserError(f"{error.filename or study}: cannot be packed: {error.strerror}") from error
-    console = Terminal()
-    console.print(escape(f"{sealed:,} records packed into {opened.segments.folder}; {opened.unpacked:,} left unpacked"))
-    for damaged in opened.damaged:
-        console.print(f"[yellow]set aside[/] {escape(damaged)}")
+    left = f"{opened.unpacked:,} left unpacked"
+    Terminal().print(escape(f"{sealed:,} records packed into {opened.segments.folder}; {left}"))
+    _print_damaged(opened)
 
 
 @click.command()
