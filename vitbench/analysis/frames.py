@@ -223,7 +223,10 @@ def _of_finished(
 def _where(known: npt.NDArray[Any], at: Places) -> Any:
     """The values at some places; NaN, or None among others than numbers, where the place is -1."""
     values: npt.NDArray[Any] = np.asarray(take(known, at, allow_fill=True))
-    return compact(values) if known.dtype == np.float64 else np.where(at < 0, None, values).tolist()
+    if known.dtype == np.float64:
+        return compact(values)
+    values[at < 0] = None
+    return values.tolist()
 
 
 def _taken(values: Sequence[Column], where: Places) -> list[Column]:
