@@ -44,7 +44,7 @@ def save(path: Path, tables: Mapping[str, pd.DataFrame], made_by: str) -> None:
                 arrays[f"{name}/{number}/codes"] = codes
                 arrays[f"{name}/{number}/json"] = np.frombuffer(json.dumps(distinct).encode(), dtype=np.uint8)
     packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **arrays)
+    np.savez(packed, **arrays)  # type: ignore[arg-type]  # not allow_pickle=False: a table more to numpy before 2.2
     write_atomically(path, packed.getvalue())
 
 

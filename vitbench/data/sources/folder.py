@@ -158,7 +158,7 @@ def _rgb(file: Path) -> Image.Image:
 
 def _deep(image: ImageFile.ImageFile) -> bool:
     """Whether the file has more than 8 bits a channel, which Pillow leaves out where there are three channels."""
-    arguments = [each for tile in image.tile for each in (tile.args if isinstance(tile.args, tuple) else (tile.args,))]
+    arguments = [each for *_, args in image.tile for each in (args if isinstance(args, tuple) else (args,))]
     of_ppm = any(isinstance(each, int) and each > 255 for each in arguments) and image.format == "PPM"
     return of_ppm or any(isinstance(each, str) and DEEP.search(each) for each in arguments)
 

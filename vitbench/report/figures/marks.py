@@ -68,7 +68,7 @@ def curves(chart: Curves) -> Figure:
 def _curves(
     ax: Axes, data: pd.DataFrame, shades: Mapping[str, str], dashes: Mapping[str, Dash], *, marked: bool
 ) -> None:
-    for (colour, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False):
+    for (colour, mean), of_name in data.groupby(["colour", data["run"] == MEAN], sort=False, observed=True):
         name = str(colour)
         runs = [_thinned(run[["epoch", "value"]].to_numpy()) for _, run in of_name.groupby("run", sort=False)]
         shade, dash = shades.get(name, PALETTE[0]), dashes.get(name, "-")

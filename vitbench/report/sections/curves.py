@@ -65,7 +65,7 @@ def _picture(view: View, group: Group, epochs: pd.DataFrame) -> Picture:
     drawn = epochs[["epoch", *metrics]].assign(
         run=pd.factorize(ids)[0], facet=epochs["cell"].map(facet_of), colour=epochs["cell"].map(colour_of)
     )
-    largest = int(drawn.groupby(["facet", "colour"], sort=False)["run"].nunique().max())
+    largest = int(drawn.groupby(["facet", "colour"], sort=False, observed=True)["run"].nunique().max())
     most = max(1, MAX_RUNS // len(facets) // (len(colouring.values) + bool(colouring.others)))
     chart = Curves(list(metrics.values()), facet_axis, facets, _frame(drawn, metrics, most), colouring)
     on = group.name
@@ -152,9 +152,10 @@ def _frame(epochs: pd.DataFrame, metrics: Mapping[str, str], most: int) -> pd.Da
     panel = ["facet", "colour", "metric"]
     renamed = epochs.rename(columns=metrics)
     tidy = renamed.melt(["facet", "colour", "run", "epoch"], [*metrics.values()], "metric").dropna(subset=["value"])
-    tidy["run"] = tidy.groupby(panel, sort=False)["run"].rank("dense").astype(int)
-    several = tidy[(tidy.groupby(panel, sort=False)["run"].transform("max") > 1) & (tidy["colour"] != OTHERS)]
-    means = several.groupby([*panel, "epoch"], sort=False)["value"].mean().reset_index().assign(run=MEAN)
+    runs_of = tidy.groupby(panel, sort=False, observed=True)["run"]
+    several = tidy[(runs_of.transform("nunique") > 1) & (tidy["colour"] != OTHERS)]
+    tidy["run"] = runs_of.rank("dense").astype(int)
+    means = several.groupby([*panel, "epoch"], sort=False, observed=True)["value"].mean().reset_index().assign(run=MEAN)
     runs = tidy[tidy["run"] <= most].astype({"run": str})
     return pd.concat([runs, means.sort_values("epoch", kind="stable")])[[*panel, "run", "epoch", "value"]]
 

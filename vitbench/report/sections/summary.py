@@ -303,7 +303,7 @@ def _called(view: View, each: accuracy.Function) -> str:
 def _drift(view: View) -> str:
     """The largest drift of the output of each model that something else than PyTorch as it is runs."""
     drifts = view.measured[view.measured["trial_id"].isin(view.by_other_runtimes)].groupby("cell")["drift"].max()
-    most = drifts.dropna().sort_values(ascending=False, kind="stable")[:MOST_NAMED]
+    most = drifts.dropna().sort_values(ascending=False, kind="stable").head(MOST_NAMED)
     named = ", ".join(f"{escape(str(cell))} {significant(drift)}" for cell, drift in most.items())
     return f"**Drift of the output** (largest error, as a fraction of the largest value): {named}." if named else ""
 
