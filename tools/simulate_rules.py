@@ -2,7 +2,8 @@
 
     python -m tools.simulate_rules [STUDIES]
 
-First the candidates for the test of two arms, then those for the correction over a whole report.
+First the candidates for the test of two arms, then those for the correction over a whole report, then seeds that are
+added where no difference was found.
 """
 
 import math
@@ -237,13 +238,31 @@ def corrections(studies: int) -> list[list[str]]:
             *lines]  # fmt: skip
 
 
+ADDED = ((5, 8), (8, 16), (5, 8, 12))
+"""Seeds of a study, and with how many it went on, each time as long as nothing differed."""
+
+
+def additions(studies: int) -> list[list[str]]:
+    """False positives in a report of fixed seeds, and in the reports of one study to which seeds were added."""
+    lines = []
+    for seeds in ADDED:
+        rates = []
+        for comparisons in (1, 3, 10):
+            runs = arms(studies, comparisons, seeds[-1], normal, normal)
+            false = [rejected(by_rule(*(arm[..., :n] for arm in runs))).any(axis=1) for n in seeds]
+            rates += [_rate(false[-1].mean()), _rate(np.any(false, axis=0).mean())]
+        lines.append([", ".join(map(str, seeds)), *rates])
+    return [["seeds", *(f"m = {m}, {how}" for m in (1, 3, 10) for how in ("fixed", "added"))], *lines]
+
+
 def _rate(rate: float) -> str:
     return f"{rate:.3f}".removeprefix("0")
 
 
 def main(studies: int) -> None:
-    """Print both tables."""
-    for (header, *lines), words in ((tests(studies), 2), (corrections(max(2000, studies // 4)), 3)):
+    """Print the tables."""
+    tables = ((tests(studies), 2), (corrections(max(2000, studies // 4)), 3), (additions(studies // 2), 1))
+    for (header, *lines), words in tables:
         click.echo(f"| {' | '.join(header)} |\n| {' | '.join(['---'] * words + ['---:'] * (len(header) - words))} |")
         click.echo("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
 
