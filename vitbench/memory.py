@@ -1,10 +1,10 @@
 """Memory: resident size of this process, and whether freed memory is kept or returned to the system."""
 
 import contextlib
-import ctypes
 import functools
 import sys
 from pathlib import Path
+from typing import Any
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Options of glibc's mallopt: how many bytes may lie idle, and from how many on a block is the system's own."""
@@ -29,7 +29,9 @@ def hand_back() -> None:
 
 
 @functools.cache
-def _glibc() -> ctypes.CDLL | None:
+def _glibc() -> Any:
+    import ctypes  # here, for what commands import is their start
+
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     return libc if hasattr(libc, "malloc_trim") else None
 

@@ -1,7 +1,6 @@
 """Processes, identified by start time and a mark of the run, since a pid is used again and clocks step."""
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import json
@@ -98,6 +97,8 @@ def _since_1970(pid: int) -> float | None:
 def die_with_parent(number: signal.Signals) -> None:
     """Have the kernel send this process a signal when the one that forked it ends, even while it is stuck in C code."""
     if sys.platform == "linux":
+        import ctypes  # here, for what commands import is their start
+
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 

@@ -218,8 +218,10 @@ def with_options(slot: str, name: str, options: Mapping[str, Any]) -> str:
     """
     base = name.partition("(")[0]
     check_name(slot, base)
+    if not (asked := {**options_of(name), **options}):
+        return base
     known, changed = facts(slot, base).checked_options, dict[str, Value]()
-    for option, given in sorted({**options_of(name), **options}.items()):
+    for option, given in sorted(asked.items()):
         if option not in known:
             has = f"; it has {', '.join(known)}" if known else ""
             raise UnknownComponent(f'{slot} "{base}" has no option "{option}"{nearest(option, known)}{has}')

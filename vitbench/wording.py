@@ -4,7 +4,6 @@ The operating system gives file names and messages that are no UTF-8; Python kee
 can be neither encoded nor written as JSON that others read.
 """
 
-import difflib
 from collections.abc import Iterable
 
 MOST_CHARACTERS = 1_000  # Characters of a line that a record holds, at the most
@@ -48,5 +47,7 @@ def duration(seconds: float) -> str:
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """``; did you mean "…"?`` with the closest known name, or nothing where none is close."""
+    import difflib  # of errors alone: commands would start later
+
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f'; did you mean "{close[0]}"?' if close else ""
