@@ -76,15 +76,18 @@ def cases(dtype: torch.dtype) -> dict[str, Case]:
     for kernel in ("chosen", "whole", "several", "split", "several split", "streamed"):
         by_name[f"dropout, {kernel}"] = Case(65, dtype, dropout=0.3, kernel=kernel)
     by_name |= {f"{tokens} tokens, dropout": one(tokens, dropout=0.1) for tokens in (17, 197)}
+    by_name |= {f"{tokens} tokens of width 64, dropout": one(tokens, width=64, dropout=0.1) for tokens in (65, 197)}
     for heads in (1, 3):
         by_name[f"{heads} heads, several at once"] = Case(65, dtype, heads=heads, kernel="several")
         by_name[f"{heads} heads, several at once, split"] = Case(65, dtype, heads=heads, kernel="several split")
     return {f"{str(dtype).removeprefix('torch.')}, {name}": case for name, case in by_name.items()}
 
 
-# Each kernel, layout and magnitude in float16, too; the interpreter cannot multiply bfloat16.
+# Each kernel, layout, magnitude and dropout in float16, too; the interpreter cannot multiply bfloat16.
 INTERPRETED_CASES = cases(torch.float32) | {
-    name: case for name, case in cases(torch.float16).items() if case.tokens <= LONG + 1 and case.width == 32
+    name: case
+    for name, case in cases(torch.float16).items()
+    if case.tokens <= LONG + 1 and (case.width == 32 or case.dropout)
 }
 NATIVE_CASES = {
     name: case

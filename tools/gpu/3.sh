@@ -15,11 +15,11 @@ step speedrun "${SPEEDRUN_S:-300}" bash -c 'vitbench "$@"' - run ablations/speed
   --set train.seeds="$SEEDS" --device "$DEVICE" --results "$FOUND/speedrun"
 KERNELS=(--set 'axes.attention=["sdpa_cudnn", "sdpa_flash", "sdpa_efficient", "triton"]')
 gpu || KERNELS=()
-step attention "${ATTENTION_S:-260}" bash -c 'vitbench "$@"' - time ablations/attention-timing.toml "${KERNELS[@]}" --device "$DEVICE" \
+step attention "${ATTENTION_S:-300}" bash -c 'vitbench "$@"' - time ablations/attention-timing.toml "${KERNELS[@]}" --device "$DEVICE" \
   --set time.rounds=2 --results "$FOUND/attention-timing"
 VIT=()
 for attention in sdpa batched triton; do VIT+=(--cell "$attention · ViT-Ti/16 at 224, 197 tokens"); done
-step models "${MODELS_S:-150}" bash -c 'vitbench "$@"' - time ablations/model-timing.toml "${VIT[@]}" --device "$DEVICE" \
+step models "${MODELS_S:-220}" bash -c 'vitbench "$@"' - time ablations/model-timing.toml "${VIT[@]}" --device "$DEVICE" \
   --set time.rounds=2 --set "time.batch_sizes=[$(gpu && echo 512 || echo 1)]" --results "$FOUND/model-timing"
 for study in speedrun attention-timing model-timing; do
   step "report-$study" 60 bash -c 'vitbench "$@"' - report "$FOUND/$study" --print
