@@ -30,7 +30,7 @@ def hand_back() -> None:
 
 @functools.cache
 def _glibc() -> Any:
-    import ctypes  # here, for what commands import is their start
+    import ctypes  # here: at the top it would slow the start of every command
 
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     return libc if hasattr(libc, "malloc_trim") else None

@@ -97,7 +97,7 @@ def _since_1970(pid: int) -> float | None:
 def die_with_parent(number: signal.Signals) -> None:
     """Have the kernel send this process a signal when the one that forked it ends, even while it is stuck in C code."""
     if sys.platform == "linux":
-        import ctypes  # here, for what commands import is their start
+        import ctypes  # here: at the top it would slow the start of every command
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 

@@ -47,7 +47,7 @@ def duration(seconds: float) -> str:
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """``; did you mean "…"?`` with the closest known name, or nothing where none is close."""
-    import difflib  # of errors alone: commands would start later
+    import difflib  # here, for errors alone: at the top it would slow the start of every command
 
     close = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
     return f'; did you mean "{close[0]}"?' if close else ""
